@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kvreport compare: is one method better than others on the same traces, at
- * the same bytes? One line and one verdict for each of the others.
+ * kvreport compare: is one method better than others on the same traces, at the
+ * same bytes? One line and one verdict for each other method.
  */
 #include "analysis/commands.h"
 #include "analysis/compare/paired.h"
@@ -24,11 +24,11 @@
 typedef struct line {
   int other; /* variant */
   kv_pairs pairs;
-  kv_paired found; /* where pairs.n > 0 */
+  kv_paired found; /* if pairs.n > 0 */
   bool equal;      /* at equal bytes */
-  bool tested;     /* and of enough traces: one of the tests of Holm */
-  double holm;     /* where tested */
-  double needed;   /* where equal: pairs that tell all such apart */
+  bool tested;     /* and with enough traces: part of Holm's correction */
+  double holm;     /* if tested */
+  double needed;   /* if equal: pairs needed to separate all such methods */
 } line;
 
 typedef struct lines {
@@ -37,8 +37,6 @@ typedef struct lines {
   line *line;    /* [x.v.n] */
   int tests;
 } lines;
-
-/* --- which ---------------------------------------------------------------- */
 
 static int add(lines *l, int other) {
   line *next = &l->line[l->n];
@@ -70,8 +68,6 @@ static int add_named(lines *l, const char *vs) {
   free(all);
   return rc;
 }
-
-/* --- finding -------------------------------------------------------------- */
 
 static bool same_bytes(const double *share) {
   double more = share[0] > share[1] ? share[0] : share[1];
@@ -107,7 +103,7 @@ static int test(lines *l) {
 
 enum { VERDICT = 240 };
 
-/* What a pair is of. */
+/* The unit of a pair. */
 static const char *units(const lines *l) {
   return l->x.by->answered ? "items" : "traces";
 }
@@ -121,7 +117,7 @@ static void say_difference(const lines *l, const line *x, bool better,
            f->high);
 }
 
-/* Upwards to two digits. */
+/* Rounds up to two digits. */
 static double rounded(double x) {
   double unit = 1;
   while (x / unit > 100) unit *= 10;
@@ -162,8 +158,8 @@ static void verdict(const lines *l, const line *x, char *out) {
 
 /* --- writing -------------------------------------------------------------- */
 
-/* For programs: one row a comparison, by way of a table, so that a grid writes
- * it as it writes any other. */
+/* For programs: one row per comparison. A temporary table makes it a grid,
+ * which is then written like any other. */
 #define TABLE                                                                  \
   "CREATE TEMP TABLE comparison(method TEXT, vs TEXT, asked TEXT, measure"     \
   " TEXT, better INTEGER, pairs INTEGER, wins INTEGER, losses INTEGER, ties"   \
@@ -180,7 +176,7 @@ static void bind_numbers(sqlite3_stmt *s, const lines *l, const line *x) {
   sqlite3_bind_int(s, 5, l->x.by->better);
   sqlite3_bind_int(s, 6, x->pairs.n);
   for (int i = 0; i < 2; i++) sqlite3_bind_double(s, 10 + i, share[i]);
-  if (!x->equal) return; /* what is not bound is null */
+  if (!x->equal) return; /* unbound parameters are null */
   sqlite3_bind_int(s, 7, up ? f->above : f->below);
   sqlite3_bind_int(s, 8, up ? f->below : f->above);
   sqlite3_bind_int(s, 9, f->ties);
@@ -221,7 +217,7 @@ static int to_grid(sqlite3 *db, const lines *l, bool paper, kv_grid *g) {
                      0, NULL, g);
 }
 
-/* For people: a sentence a comparison. */
+/* For people: a sentence per comparison. */
 static void write_sentences(const lines *l, FILE *f) {
   const kv_compared *by = l->x.by;
   int wide = 0;
@@ -264,8 +260,6 @@ static int write(sqlite3 *db, const kv_args *a, const lines *l) {
   kv_grid_free(&g);
   return rc;
 }
-
-/* --- the command ---------------------------------------------------------- */
 
 static int compare(sqlite3 *db, const kv_args *a, lines *l) {
   bool any = false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kvreport export: every view as a file of its own, whole.
+ * kvreport export: every view as its own file, written whole.
  */
 #include "analysis/commands.h"
 #include "analysis/database/results.h"
@@ -30,7 +30,7 @@ static void path_of(const kv_args *a, const char *view, char path[PATH]) {
            a->format == KV_CSV ? "csv" : "jsonl");
 }
 
-/* None of the files may be what is read, a database or a trace. */
+/* No file may replace the database that is read, another one or a trace. */
 static int export_may(const kv_args *a) {
   char path[PATH];
   kv_err e = {0};

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kvreport html: one self-contained page, of one database or of two beside each
- * other. It opens with the answer and four figures; the rest folds. No network,
- * no time of day: the same databases give the same bytes. Its own policy lets
- * the browser use one style sheet and one script (embed/), by their digests, so
- * that nothing a database says can become more than text; without the script
- * all of it can be read.
+ * kvreport html: one self-contained page, of one database or of two side by
+ * side. It begins with the answer and four figures; the rest is folded. No
+ * network and no time of day: the same databases give the same bytes. Its
+ * content security policy allows one style sheet and one script (embed/), by
+ * their digests, so that nothing in a database can become more than text.
+ * Everything can be read without the script.
  */
 #include "analysis/commands.h"
 #include "analysis/database/results.h"
@@ -21,7 +21,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- what the page is about ----------------------------------------------- */
+/* --- loading
+ * ---------------------------------------------------------------- */
 
 static void release(kv_page *p) {
   kv_variants_free(&p->variants);
@@ -29,7 +30,7 @@ static void release(kv_page *p) {
   sqlite3_close(p->db);
 }
 
-/* first: of the page, whose lines look as they do there; perhaps itself. */
+/* first: the page's first database, which sets the looks of lines; may be p. */
 static int load(kv_page *p, const kv_page *first) {
   static const kv_variants none = {.n = 0};
   int rc = kv_results_open_kept(p->path, &p->db);
@@ -44,7 +45,7 @@ static int load(kv_page *p, const kv_page *first) {
   return rc ? rc : kv_page_find_answers(p);
 }
 
-/* --- its head ------------------------------------------------------------- */
+/* --- the head ------------------------------------------------------------- */
 
 static int count(const kv_page *p, const char *status) {
   int n = 0;
@@ -66,12 +67,13 @@ static void say(FILE *f, int n, const char *class, const char *text) {
           text);
 }
 
-/* What is in a database, counted. */
+/* Writes counts of what is in a database. */
 static void counts(const kv_page *p, FILE *f) {
   int ran = count(p, "ok") + count(p, "fixed"), against = 0, places = 0;
   for (int r = 0; r < p->cell.rows; r++)
     against += kv_grid_number(&p->cell, r, "conflicts") > 0;
-  for (int r = 0; r < p->cell.rows; places++) /* they are in that order */
+  for (int r = 0; r < p->cell.rows;
+       places++) /* rows are sorted by these columns */
     r = kv_grid_end(&p->cell, r, "trace prompt_len observe");
   kv_text_html(p->path, f);
   fputs(": ", f);
@@ -131,7 +133,7 @@ static int write_about(const kv_page *p, const kv_figure *f) {
 static const kv_figure about[] = {
     {"about", "How to read this page", .write = write_about}, {.id = NULL}};
 
-/* --- its sections --------------------------------------------------------- */
+/* --- the sections --------------------------------------------------------- */
 
 /* In the order of the page. */
 static const kv_figure *const figures[] = {about,
@@ -142,9 +144,9 @@ static const kv_figure *const figures[] = {about,
                                            kv_figures_tables};
 enum { TABLES = sizeof figures / sizeof *figures, FIRST = 4 };
 
-/* Which four stand open, before the rest: of each line the first that there is.
- * What ranks answers, how far that is from what could be had, what a model
- * answered, and what ranked it. */
+/* The four figures that are shown open, before the rest: from each row the
+ * first that has data. What ranks answers, how far methods are from the
+ * baselines, what a model answered, and what ranked it. */
 static const char *const first[FIRST][4] = {{"needle_stored", "lse"},
                                             {"gap"},
                                             {"right", "needle_read", "read"},

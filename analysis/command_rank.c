@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * kvreport rank: which open-loop measure ranks methods as their answers do? A
- * line a measure and one sentence a model; or the pairs of methods that a
+ * line per measure and a sentence per model; or the pairs of methods that a
  * measure has in the wrong order.
  */
 #include "analysis/commands.h"
@@ -30,7 +30,7 @@ typedef struct asked {
   FILE *f;
 } asked;
 
-/* A sentence in which names of the database may stand. */
+/* Writes a sentence, which may contain names from the database. */
 static void wrap(const asked *x, int indent, const char *said) {
   char safe[4 * SENTENCE + 1];
   kv_text_fit(said, SENTENCE, safe);
@@ -48,9 +48,8 @@ static bool whole(const kv_grid *g, int r) {
   return number(g, r, "pairs") == number(g, r, "pairs_all");
 }
 
-/* Of the measures that have as many pairs as the best one: it, the next,
- * and the first that needs no marked answer;
- * -1. Rows are sorted by tau. */
+/* Among measures with as many pairs as the best one: the best, the next, and
+ * the first that needs no marked answer; -1: none. Rows are sorted by tau. */
 static void find_first(const kv_grid *g, int *best, int *next, int *open) {
   *best = *next = *open = -1;
   for (int r = 0; r < g->rows; r++)
@@ -131,8 +130,8 @@ static void say_best(const asked *x, const kv_grid *g) {
   wrap(x, 0, said);
 }
 
-/* A measure that some groups lack is compared where it is: needle, and what is
- * better there than the best one. */
+/* A measure that some groups lack is compared on the pairs that have it:
+ * needle, and measures better there than the best one. */
 static void say_partial(const asked *x, const kv_grid *g) {
   for (int r = 0; r < g->rows; r++) {
     char said[SENTENCE];
@@ -182,7 +181,7 @@ static int say_left(const asked *x, const char *model) {
   " iif(difference IS NULL, '', printf('%.2f', difference)) ||"                \
   " iif(difference_low IS NULL, '', printf(' [%.2f, %.2f]', difference_low,"   \
   " difference_high)) AS 'best less it'"
-/* With the tau of another answer. */
+/* The tau for another measure of answers. */
 #define OTHER                                                                  \
   ", (SELECT printf('%%.2f', o.tau) FROM ranked o WHERE o.tau IS NOT NULL"     \
   " AND (o.model, o.measure, o.answer) = (r.model, r.measure, '%s')) AS %s"
@@ -208,7 +207,7 @@ static int table(const asked *x, const char *sql, const char *model) {
   return rc;
 }
 
-/* The lines of a model. */
+/* Writes the lines of a model. */
 static int lines(const asked *x, const char *model) {
   char sql[2048] = LINES;
   for (const kv_compared *o = kv_compared_all; o->answered; o++) {
@@ -264,8 +263,6 @@ static int write_model(const asked *x, const char *model, bool first) {
   return rc;
 }
 
-/* --- the command ---------------------------------------------------------- */
-
 static int write_people(const asked *x, const kv_grid *models) {
   int rc = KV_EXIT_OK;
   for (int r = 0; r < models->rows && !rc; r++)
@@ -307,8 +304,8 @@ static int write(asked *x) {
   return rc;
 }
 
-/* --where: what it does not name was not asked; task_mean keeps all, so dense's
- * answers and bytes are there. */
+/* --where: drops the other evaluations. task_mean keeps all, so dense's answers
+ * and bytes remain. */
 static int narrow(sqlite3 *db, const char *path, const char *given) {
   kv_where w;
   kv_grid g = {0};

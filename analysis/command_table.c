@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kvreport table and history: views as text, for people with what they need
- * to know below; and cells to standard output, for export.
+ * kvreport table and history: views as text, for people with explanations
+ * below; and cells to standard output, for export.
  */
 #include "analysis/commands.h"
 #include "analysis/database/results.h"
@@ -21,7 +21,7 @@
   "p error, p mass: of prompt rows after the first chunk (prefill=N): the "    \
   "error of their output, and the exact mass of what they attend to. Empty: "  \
   "the prompt was read whole, and no row loses any."
-/* Whoever lacks an answer, and why, those of one reason after each other. */
+/* Methods that lack an answer, sorted by reason. */
 #define LACKING                                                                \
   "(SELECT * FROM answers WHERE reason IS NOT NULL ORDER BY reason, method,"   \
   " asked, place)"
@@ -30,7 +30,7 @@
 
 #define NAMED "trace, prompt_len, observe, method, params, budget"
 
-/* columns: NAMED, and what else is wanted of the rows. */
+/* columns: NAMED, and perhaps more. */
 static int find_variants(sqlite3 *db, const char *view, const char *columns,
                          const kv_where *w, kv_grid *all, kv_variants *v) {
   int rc = kv_where_ask(db, view, columns, w, all);
@@ -41,7 +41,7 @@ static int find_variants(sqlite3 *db, const char *view, const char *columns,
   return kv_tell_short();
 }
 
-/* For people a method is named with what tells its variants apart. */
+/* For people, names methods with what distinguishes their variants. */
 static int name_variants(sqlite3 *db, const char *view, const kv_where *w,
                          kv_grid *g) {
   int c = kv_grid_column(g, "method");
@@ -77,7 +77,7 @@ static int fill_lines(sqlite3 *db, const kv_where *w) {
 
 /* --- writing -------------------------------------------------------------- */
 
-/* How many rows of superseded code the conditions leave out. */
+/* Counts rows of superseded code, which the table omits. */
 static int count_older(sqlite3 *db, const kv_where *w, double *n) {
   kv_grid g;
   int rc = kv_where_ask(db, "every_cell", "coalesce(sum(age > 1), 0) AS older",
@@ -88,8 +88,8 @@ static int count_older(sqlite3 *db, const kv_where *w, double *n) {
   return rc;
 }
 
-/* Why the means of some lines are not of all traces, or why tasks do not count:
- * sentences that sql gives as `said`. */
+/* Prints why the means of some lines are not of all traces, or why tasks do not
+ * count: the column `said` of sql. */
 static int put_reasons(sqlite3 *db, const char *sql, FILE *f) {
   kv_grid g;
   int rc = kv_grid_ask(db, sql, 0, NULL, &g);
@@ -103,8 +103,8 @@ static int put_reasons(sqlite3 *db, const char *sql, FILE *f) {
   return rc;
 }
 
-/* Why questions have no answer, each reason whole and once, behind the methods
- * that it was said of; one of several that a method has is shown. */
+/* Prints why questions have no answer: each reason once, after its methods. If
+ * a method has several reasons, one is shown. */
 static int put_lacking(sqlite3 *db, const kv_where *w, FILE *f) {
   kv_grid g;
   int rc = kv_where_ask(db, LACKING, "method, asked, reason", w, &g);
@@ -188,7 +188,7 @@ static int answer(sqlite3 *db, const kv_args *a, const kv_sheet *s,
   return rc;
 }
 
-/* A database of evaluations alone: what is there is shown. */
+/* For a database with only evaluations, shows these. */
 static int find_sheet(sqlite3 *db, const kv_sheet **s) {
   kv_grid g;
   int rc = kv_grid_ask(db,
@@ -213,8 +213,6 @@ static int write(const kv_args *a, const kv_sheet *s) {
   sqlite3_close(db);
   return rc;
 }
-
-/* --- the commands --------------------------------------------------------- */
 
 int kv_report_table(const kv_args *a) {
   if (a->mean && a->history)

@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * The tables of kvreport: analysis/commands.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/commands.h"
 #include "analysis/compare/measures.h"
 #include "analysis/compare/ranked.h"
@@ -139,7 +136,7 @@ static const kv_option of_rank[] = {
 
 /* --- commands ----------------------------------------------------------- */
 
-/* What kvreport does is told where it goes wrong: without a sentence in e. */
+/* kvreport's functions print their own errors, so e stays empty. */
 #define TASK(name)                                                             \
   static kv_rc name##_work(void *self, bool *stopped, kv_err *e) {             \
     (void)stopped, (void)e;                                                    \
@@ -302,8 +299,6 @@ static const kv_command merge = {
                               "rows that two machines have confirm each other"},
                              {NULL, NULL}},
     .notes = merge_notes};
-
-/* --- the program -------------------------------------------------------- */
 
 static kv_rc version(size_t size, char *lines, kv_err *e) {
   (void)e;

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The commands of kvreport, and the struct for their options. commands.c has
- * their option tables and calls a command's function once, with what was typed.
- * Each function opens the database, prints errors on standard error and returns
- * an exit code (analysis/database/say.h): KV_EXIT_OK, KV_EXIT_INPUT for a bad
- * database, KV_EXIT_RESOURCE for lack of memory, disk or a lock, and what is
- * listed below. Commands with --where return KV_EXIT_USAGE if it is malformed
- * or names no column. Files are written whole or not at all.
+ * their option tables and calls a command's function once. Each function opens
+ * the database, prints errors on standard error and returns an exit code
+ * (analysis/database/say.h): KV_EXIT_OK, KV_EXIT_INPUT for a bad database,
+ * KV_EXIT_RESOURCE for lack of memory, disk or a lock, and those listed below.
+ * Commands with --where return KV_EXIT_USAGE if it is malformed or names no
+ * column. Files are written whole or not at all.
  */
 #ifndef KV_ANALYSIS_COMMANDS_H
 #define KV_ANALYSIS_COMMANDS_H
 
 #include "traces/option/program.h"
 
-/* The command line of any of the commands. */
+/* The options of any command. */
 typedef struct kv_args {
   kv_list files; /* the database; for merge OUT, then its inputs */
   int format;    /* a kv_grid_format; for export 0: csv, 1: jsonl */
-  bool mean, history, answers, gap; /* table: which rows; below, too */
+  bool mean, history, answers, gap; /* table: which rows, also below */
   bool pools, layouts, caches;
   const char *where; /* NAME=VALUE,...: only rows with these; NULL: all */
   const char *method, *vs, *at; /* compare: A, the others (NULL: all) and the
@@ -33,12 +33,12 @@ typedef struct kv_args {
 /* The program, for kv_command_main. */
 extern const kv_program kv_kvreport;
 
-/* kvreport table. By default one row a cell, of the newest code. history: also
- * of superseded code. mean: a row a method and budget, the mean over the
- * traces. answers, or if there are only evaluations: a row a task, method and
- * budget. gap: a row a cell, compared with its family's baseline. pools: a row
- * a pool that requests shared. layouts: a row a cell and memory layout. caches:
- * a row a cell and cache on the device. KV_EXIT_USAGE: two of them. */
+/* kvreport table. By default one row per cell, of the newest code. history:
+ * also of superseded code. mean: a row per method and budget, the mean over the
+ * traces. answers, or if there are only evaluations: a row per task, method and
+ * budget. gap: a row per cell, compared with its family's baseline. pools: a
+ * row per pool that requests shared. layouts: a row per cell and memory layout.
+ * caches: a row per cell and device cache. Two of them: KV_EXIT_USAGE. */
 int kv_report_table(const kv_args *a);
 /* export without a folder: cells, with all columns, to standard output. Here
  * a->format is a kv_grid_format. */
@@ -47,25 +47,22 @@ int kv_report_cells(const kv_args *a);
  * database or of two side by side. */
 int kv_report_html(const kv_args *a);
 /* kvreport export: every view as a file, VIEW.csv or VIEW.jsonl, in the folder
- * a->output, which is made if needed. KV_EXIT_USAGE: a file would replace the
- * database that is read, another one or a trace. */
+ * a->output, which is made if needed. KV_EXIT_USAGE: a file would replace this
+ * database, another one or a trace. */
 int kv_report_export(const kv_args *a);
-/* kvreport history: every run, also of superseded code and contradicted ones.
- */
+/* kvreport history: every run, also superseded and contradicted ones. */
 int kv_report_history(const kv_args *a);
-/* kvreport answer: which method is best at equal bytes, at every requested
- * size. */
+/* kvreport answer: which method is best at equal bytes, at every size. */
 int kv_report_answer(const kv_args *a);
 /* kvreport compare: is a method better than others on the same traces at the
- * same bytes? KV_EXIT_USAGE: an unknown name or budget, or nothing to compare.
- */
+ * same bytes? KV_EXIT_USAGE: an unknown name or budget, nothing to compare. */
 int kv_report_compare(const kv_args *a);
 /* kvreport rank: which open-loop measure ranks methods as their answers do?
  * KV_EXIT_USAGE: no such measure, or nothing to rank. */
 int kv_report_rank(const kv_args *a);
 /* kvreport merge: makes OUT, files.item[0], the union of itself, if it exists,
  * and the other databases. KV_EXIT_DIFFERENT if two contradict each other,
- * KV_EXIT_USAGE if OUT is named twice; it is then unchanged. */
+ * KV_EXIT_USAGE if OUT is named twice; OUT is then unchanged. */
 int kv_report_merge(const kv_args *a);
 
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kvreport: reads the database of results, never writes to it (merge writes
- * to its own OUT). Data on stdout, one line on stderr when something is
- * wrong.
+ * kvreport: reads a database of results and never writes to it (merge writes to
+ * its own OUT). Data on stdout; one line on stderr if something is wrong.
  */
 #include "analysis/commands.h"
 #include "analysis/database/say.h"
@@ -12,8 +11,8 @@
 #include <sqlite3.h>
 #include <stdlib.h>
 
-/* jansson leaves a value out of a tree, or loses a byte of a text, when it
- * gets no memory, and not all of its functions tell. */
+/* Without memory jansson omits a value from a tree, or a byte of a text, and
+ * not all of its functions report it. */
 static void *noticed(size_t n) {
   void *p = malloc(n);
   if (!p) kv_tell_short();
@@ -22,8 +21,9 @@ static void *noticed(size_t n) {
 
 int main(int argc, char **argv) {
   json_set_alloc_funcs(noticed, free);
-  /* Nobody asks how much memory SQLite has, which threads wait to count. */
+  /* Without the count of SQLite's memory, which nobody reads, threads do not
+   * wait for its lock. */
   sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
-  signal(SIGXFSZ, SIG_IGN); /* a file too large is a failed write */
+  signal(SIGXFSZ, SIG_IGN); /* a too large file is a failed write */
   return kv_command_main(&kv_kvreport, argc, argv);
 }

@@ -62,14 +62,16 @@ function table_begins() {
     " at each step; *merge* averages several into one; *code* stores fewer" \
     " bits; *latent* stores a shorter vector; a *baseline* is only for" \
     " comparison."
-  print "- *acts*: when the method compresses, or chooses what to read."
-  print "- *needs*: what an engine must give it. `score=` names the *scorer*."
+  print "- *acts*: when the method compresses, or chooses what to read. With" \
+    " `grow=no` it also compresses while decoding."
+  print "- *needs*: what an engine must give it. Some methods rank tokens by" \
+    " the score of another, the *scorer*, which `score=` names."
   print "- *bytes of a lane*: t is the tokens seen, P the prompt's, B the" \
-    " budget. A token's K and V take R = (d + d_v) e, with e bytes a number." \
-    " G is the query heads of a lane, H the lanes of a layer. A method that" \
-    " acts after the prompt also keeps generated tokens, (t - P) R more. In a" \
-    " lane that dropped or merged tokens, an entry takes 8 bytes more: 4 for" \
-    " its position, 4 for its place in memory.\n"
+    " budget in tokens. A token's K and V take R = (d + d_v) e: d and d_v" \
+    " elements of e bytes. G is the query heads of a lane, H the lanes of a" \
+    " layer. Add (t - P) R if a method acts on the prompt alone: it keeps all" \
+    " generated tokens. Add 8 bytes an entry to a lane that dropped or merged" \
+    " tokens: 4 for its position, 4 for its place in memory.\n"
   print "| method | family | what stays, or is read | acts | needs |" \
     " bytes of a lane | source |"
   print "|---|---|---|---|---|---|---|"
@@ -79,13 +81,14 @@ function table_ends(i) {
   print "\n## Gather, reduce, sample\n"
   print "Appendix E of Hard-KV's paper splits a method into three steps:\n"
   print "- *gather*: which tokens share one score;"
-  print "- *reduce*: how queries, heads and these tokens give that score, and" \
-    " which of the tokens get it;"
+  print "- *reduce*: how that score is computed from queries, heads and these" \
+    " tokens, and which of the tokens get it;"
   print "- *sample*: which tokens are taken by score.\n"
   print "The table has each method with its defaults; a dash means no such" \
-    " step. *Probability* is an attention probability. hardkv divides the" \
-    " adapter's scores by a calibrated temperature. This keeps their order," \
-    " so it changes what top-p takes, but not what top-k takes.\n"
+    " step. *Probability* is an attention probability. hardkv ranks by a" \
+    " scorer, its `adapter`, and divides the scores by a calibrated" \
+    " temperature. This keeps their order, so it changes what top-p takes," \
+    " but not what top-k takes.\n"
   print "| method | gather | reduce | sample |"
   print "|---|---|---|---|"
   for (i = 1; i <= steps; i++) print step_row[i]

@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * The answer: finding it, in words, and as a table. analysis/compare/answer.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/compare/answer.h"
 #include "analysis/compare/paired.h"
 #include "analysis/database/say.h"
@@ -12,12 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* By which measure, the first that cells have a value of. Which rank answers is
- * measured: analysis/README.md, what ranks answers. */
+/* The first of these measures that cells have. analysis/README.md shows which
+ * measures rank answers. */
 static const char *const order[] = {"needle", "output_abs_p99"};
 
-/* Shares of the size's bytes between which a method counts as equal: a tenth
- * fewer, as `kvreport compare` has it, and more by rounding alone. */
+/* A method counts as equal between these shares of the size's bytes: up to a
+ * tenth fewer, as in `kvreport compare`, or more by rounding. */
 #define LEAST 0.9
 #define MOST 1.005
 #define LEVEL 0.05
@@ -31,7 +28,7 @@ static bool is_baseline(const char *method) {
   return !strncmp(method, "oracle-", 7);
 }
 
-/* The share of dense's bytes that the sentence of a refusal names, "(35.5 %),
+/* The share of dense's bytes that the reason of a refusal names, "(35.5 %),
  * more than mean:10%" (sim/ask/budget.c); NaN: none. */
 static double least_of(const char *reason) {
   const char *at = strstr(reason, " %), more than ");
@@ -41,7 +38,7 @@ static double least_of(const char *reason) {
   return NAN;
 }
 
-/* Sums of what the rows of a variant have in a unit, or units in all. */
+/* Sums over a variant's rows in a unit, or over its units. */
 typedef struct sums {
   int ran, valued;
   double value, share, kl, least;
@@ -66,7 +63,7 @@ static void add(sums *s, const kv_grid *g, int r) {
   s->kl += kv_grid_number(g, r, "kl");
 }
 
-/* Adds a unit: its means. */
+/* Adds the means of a unit. */
 static void add_unit(sums *s, const sums *u) {
   if (u->ran) {
     s->ran++;
@@ -89,8 +86,8 @@ static kv_answer_place place_of(const kv_answer_size *z, const sums *s) {
   return s->valued == z->traces ? KV_ANSWER_EQUAL : KV_ANSWER_SOME;
 }
 
-/* counts: [rows] those of units that any method has a value on; a trace
- * without a marked answer says nothing about needle, nor about bytes there. */
+/* counts: [rows] rows of units in which any method has a value. A trace without
+ * a marked answer says nothing about needle, so its bytes do not count. */
 static kv_answer_row row_of(const kv_answer_size *z, const bool *counts,
                             int variant) {
   sums s = {.least = NAN, .method = ""};
@@ -130,7 +127,7 @@ static int traces_of(const kv_compare_rows *x, bool *counts) {
   return n;
 }
 
-/* Best first, by places; without a value by bytes, then as named. */
+/* By place, then the best first; without a value by bytes, then by name. */
 static int by_place(const void *a, const void *b) {
   const kv_answer_row *x = a, *y = b;
   if (x->place != y->place) return x->place < y->place ? -1 : 1;
@@ -155,7 +152,8 @@ static bool rivals(const kv_answer_size *z, int i) {
   return i != z->best && r->place == KV_ANSWER_EQUAL && !r->baseline;
 }
 
-/* Who cannot be told from the best, as `kvreport compare` tells. */
+/* Marks methods that are not significantly worse than the best, by the tests of
+ * `kvreport compare`. */
 static bool tell_apart(kv_answer_size *z) {
   size_t rows = (size_t)z->x.g.rows + 1, n = (size_t)z->n + 1;
   kv_pairs pairs = {.d = malloc(rows * sizeof *pairs.d)};
@@ -200,7 +198,7 @@ static int find_size(sqlite3 *db, const kv_compared *by, const char *at,
                                                      : kv_tell_short();
 }
 
-/* --- all of it ------------------------------------------------------------ */
+/* --- all sizes ------------------------------------------------------------ */
 
 static int find_measure(sqlite3 *db, const kv_compared **by) {
   kv_grid g;
@@ -245,7 +243,7 @@ void kv_answer_free(kv_answer *a) {
   kv_grid_free(&a->repeated);
 }
 
-/* A text that grows; what does not fit is left out. */
+/* A growing text; what does not fit is dropped. */
 typedef struct text {
   char *out;
   size_t n;
@@ -267,7 +265,7 @@ static const char *kind(const kv_answer_size *z) {
   return z->reads ? "read and scanned" : "stored";
 }
 
-/* What stands before the i-th of a list: nothing, a comma, or the next kind. */
+/* Writes what precedes the i-th size: nothing, a comma, or the next kind. */
 static void put_between(text *t, const kv_answer *a, int i) {
   const kv_answer_size *z = &a->size[i];
   if (i == 0 || z->reads != z[-1].reads)
@@ -276,9 +274,10 @@ static void put_between(text *t, const kv_answer *a, int i) {
     put(t, ", ");
 }
 
-/* --- who is best ---------------------------------------------------------- */
+/* --- the best
+ * --------------------------------------------------------------- */
 
-enum { NAMED = 3 }; /* methods that are named before "and 2 more" */
+enum { NAMED = 3 }; /* methods named before "and 2 more" */
 
 static void put_alike(text *t, const kv_answer_size *z) {
   int n = 0;
@@ -289,7 +288,7 @@ static void put_alike(text *t, const kv_answer_size *z) {
   if (n > NAMED) put(t, " and %d more", n - NAMED);
 }
 
-/* Whoever does better with fewer bytes, of which there is no more to have. */
+/* Names a method that is better with fewer bytes and can have no more. */
 static void put_below(text *t, const kv_answer_size *z) {
   const kv_answer_row *best = &z->row[z->best], *below = NULL;
   for (int i = 0; i < z->n; i++) {
@@ -317,7 +316,7 @@ static void put_best(text *t, const kv_answer_size *z) {
   put(t, ")");
 }
 
-/* How many methods, baselines aside, have other bytes or only some traces. */
+/* How many methods, without baselines, have other bytes or only some traces. */
 static void put_missing(text *t, const kv_answer_size *z) {
   int all = 0, missing = 0;
   for (int i = 0; i < z->n; i++) {
@@ -328,7 +327,7 @@ static void put_missing(text *t, const kv_answer_size *z) {
   put(t, "%d of %d methods at %.4g %%", missing, all, 100 * z->share);
 }
 
-/* Of how many traces, and whether they give a verdict. */
+/* The number of traces, and whether they give a verdict. */
 static void put_verdict(text *t, const kv_answer *a) {
   int few = a->size[0].traces, weak = 0;
   for (int i = 0; i < a->sizes; i++) {
@@ -376,7 +375,7 @@ void kv_answer_say(const kv_answer *a, char out[KV_ANSWER_SAID]) {
   if (a->repeated.rows) put(&t, " %s", kv_grid_text(&a->repeated, 0, "said"));
 }
 
-/* --- the other way round -------------------------------------------------- */
+/* --- the inverse query ---------------------------------------------------- */
 
 #define NEEDLE 0.9 /* of dense's */
 #define KL 0.1     /* nats */
@@ -389,8 +388,8 @@ static bool meets(const kv_answer *a, const kv_answer_size *z,
   return by_needle(a) ? r->value >= NEEDLE : r->kl <= KL;
 }
 
-/* The method with the fewest bytes among those above `more` that no row at
- * fewer bytes has named: rows of all sizes of a kind. NULL: none. */
+/* Among methods that meet the bound, at all sizes of a kind, the one with the
+ * fewest bytes whose method is not in had[n]. NULL: none. */
 static const kv_answer_row *next_of(const kv_answer *a, bool reads,
                                     const kv_answer_row *const *had, int n) {
   const kv_answer_row *least = NULL;

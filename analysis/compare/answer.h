@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Answers "which method is best?" from a database. At each size that was
- * requested in bytes (-b mean:20%, traffic:20%), it ranks the methods with
- * equal bytes by the measure that ranks a model's answers: needle if traces
- * mark their answer, else the 99th percentile of the largest difference of an
- * output's coordinate (analysis/README.md, "What ranks answers"). It uses
- * cells, not evaluations. `kvreport answer` prints it, and the page begins with
- * it.
+ * requested in bytes (-b mean:20%, traffic:20%), ranks the methods with equal
+ * bytes by the measure that ranks a model's answers: needle if traces mark
+ * their answer, else the 99th percentile of the largest difference of an
+ * output's coordinate (analysis/README.md, "What ranks answers"). Uses cells,
+ * not evaluations. `kvreport answer` prints it, and the page begins with it.
  *
  * Call kv_answer_find after kv_results_open, read, free. Cost: a query and,
- * with at least KV_PAIRS_LEAST traces, for each size a comparison of the best
- * with each other method (paired.h).
+ * from KV_PAIRS_LEAST traces on, for each size a comparison of the best with
+ * each other method (paired.h).
  */
 #ifndef KV_ANALYSIS_ANSWER_H
 #define KV_ANALYSIS_ANSWER_H
@@ -20,23 +19,22 @@
 /* A method's standing at a size. */
 typedef enum kv_answer_place {
   KV_ANSWER_EQUAL, /* its mean bytes are the size's, or at most 10 % fewer */
-  KV_ANSWER_SOME,  /* the same, but only on some of the traces: not ranked */
-  KV_ANSWER_OWN,   /* other bytes: it has no budget, or no value of its budget
-                      comes closer */
-  KV_ANSWER_NONE   /* it cannot hold or read so little, or has failed */
+  KV_ANSWER_SOME,  /* the same, but only on some traces: not ranked */
+  KV_ANSWER_OWN,   /* other bytes: no budget, or no value of it comes closer */
+  KV_ANSWER_NONE   /* it cannot hold or read so little, or failed */
 } kv_answer_place;
 
 /* A method at a size. */
 typedef struct kv_answer_row {
-  const char *method; /* its name in tables, including what tells variants
-                         apart; owned by the size's x */
+  const char *method; /* its name in tables, with what distinguishes variants;
+                         owned by the size's x */
   int variant;        /* its number in the size's x */
   kv_answer_place place;
-  bool baseline;   /* a baseline (dense, window, random, replay and oracles),
-                   which nobody would use: never the best */
+  bool baseline;   /* a baseline (dense, window, random, replay and oracles):
+                      never the best */
   bool alike;      /* EQUAL: the best, or not significantly worse; without a
                       verdict (kv_answer_size) only the best */
-  int traces;      /* traces with a value; those of one request count once */
+  int traces;      /* traces with a value; traces of one request count once */
   double value;    /* mean of the measure over them; NaN: none */
   double share;    /* bytes held, or read and scanned, as a share of dense: mean
                       over the size's traces that it ran on. NONE: of its
@@ -53,8 +51,8 @@ typedef struct kv_answer_size {
   double share;      /* requested bytes as a share of dense, 0.2 */
   int traces;        /* traces on which any method has a value */
   int tests;         /* comparisons of the best with others; 0: no verdict */
-  bool able;         /* so few traces can show a difference in so many tests */
-  int best;          /* index of a row; -1: only baselines are EQUAL */
+  bool able; /* these traces are enough to show a difference in so many tests */
+  int best;  /* index of a row; -1: only baselines are EQUAL */
   int n;
   kv_answer_row *row; /* [n] */
 } kv_answer_size;
@@ -64,12 +62,11 @@ typedef struct kv_answer {
   int sizes;
   kv_answer_size *size; /* [sizes] those held, then those read, ascending */
   kv_grid asked;        /* owns the texts of x.at */
-  kv_grid repeated;     /* the view `repeated`: which traces count as one */
+  kv_grid repeated;     /* the view `repeated`: traces that count as one */
 } kv_answer;
 
-/* Finds the answer. Returns an exit code (analysis/database/say.h), KV_EXIT_OK
- * also without any size. Free *out with kv_answer_free, also after a failure.
- */
+/* Returns an exit code (analysis/database/say.h), KV_EXIT_OK also without any
+ * size. Free *out with kv_answer_free, also after a failure. */
 int kv_answer_find(sqlite3 *db, kv_answer *out);
 void kv_answer_free(kv_answer *a); /* accepts zeroed */
 
@@ -88,15 +85,15 @@ void kv_answer_say_fewest(const kv_answer *a, char out[KV_ANSWER_SAID]);
 
 /* --- as a table ------------------------------------- */
 
-/* Stores it in the new temporary table `answered_at` of the connection, a row a
- * size and method: basis, asked, reads, size (0.2), rank (0 first), method,
+/* Stores it in the new temporary table `answered_at` of the connection, a row
+ * per size and method: basis, asked, reads, size (0.2), rank (0 first), method,
  * baseline, place (equal, some, own, none), alike, measure, traces, value,
  * share, kl, reason, shown (kv_answer_ask). Returns an exit code. */
 int kv_answer_put(sqlite3 *db, const kv_answer *a);
-/* Queries that table for people: a row a method and a column a size, for sizes
- * held, or read; the best at the middle size first. A cell is the value; "0.93
- * (34%)" at other bytes, "0.93 (3 of 4)" on some traces, "from 35%" if that is
- * the smallest it can reach. No rows without such a size. */
+/* Queries that table for people: a row per method and a column per size, for
+ * sizes held, or read; the best at the middle size first. A cell is the value;
+ * "0.93 (34%)" at other bytes, "0.93 (3 of 4)" on some traces, "from 35%" if
+ * that is the smallest it can reach. No rows without such a size. */
 int kv_answer_ask(sqlite3 *db, const kv_answer *a, bool reads, kv_grid *out);
 extern const char kv_answer_marks[]; /* the sentence that explains the cells */
 

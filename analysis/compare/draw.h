@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Random numbers for resampling: SplitMix64 (Steele, Lea, Flood 2014), integers
- * alone, so that every machine draws the same. The state is one number, which
- * the caller sets to the seed.
+ * Random numbers for resampling: SplitMix64 (Steele, Lea, Flood 2014), only
+ * integers, so that every machine draws the same. The state is one number,
+ * which the caller sets to the seed.
  */
 #ifndef KV_ANALYSIS_DRAW_H
 #define KV_ANALYSIS_DRAW_H
@@ -17,7 +17,7 @@ static inline uint64_t kv_draw(uint64_t *state) {
   return z ^ (z >> 31);
 }
 
-/* A number from 0 to n - 1, n > 0, from the upper 32 bits of the next ones; its
+/* A number from 0 to n - 1, n > 0, from the upper 32 of the next 64 bits; its
  * bias is below n / 2^32. */
 static inline int kv_draw_below(uint64_t *state, int n) {
   return (int)((kv_draw(state) >> 32) * (uint64_t)n >> 32);

@@ -7,8 +7,8 @@
 
 enum { NEITHER = 0, MORE = 1, LESS = -1, SIZE = -2 };
 enum { PROMPT = 0, STEPS = 1, SEARCHES = 2 };
-/* Of one that is better either way nothing is ranked, nor of a prompt's rows.
- */
+/* Measures without a better direction are not ranked, nor those of prompt
+ * rows. */
 #define ROW(NAME, name, of, better, unit, columns, title, phrase)              \
   {#name,                                                                      \
    #name,                                                                      \
@@ -18,7 +18,7 @@ enum { PROMPT = 0, STEPS = 1, SEARCHES = 2 };
    of == SEARCHES,                                                             \
    of > 0 && better != 0,                                                      \
    phrase},
-/* needle stands before them all. */
+/* needle is listed before them. */
 #define DERIVED(NAME, ...) DERIVED_##NAME(__VA_ARGS__)
 #define DERIVED_NEEDLE_SHARE(...)
 #define DERIVED_LSE_DRIFT(...) ROW(LSE_DRIFT, __VA_ARGS__)

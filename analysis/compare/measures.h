@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The measures by which methods are compared and ranked: those of attention,
+ * The measures by which methods are compared and ranked: those of attention
  * from the list in sim/replay/measure/measure.h, a model's answers, and bytes
  * held and read.
  */
@@ -13,17 +13,17 @@ typedef struct kv_compared {
   const char *name;  /* as after --measure, and in `kvreport rank` */
   const char *value; /* SQL over a row of the view `cell`; for evaluations the
                         name of a number after "open." */
-  bool answered;     /* about a model's answers (`kvreplay evaluate`); only the
-                        name is used */
-  int better;        /* 1: more is better, -1: less is */
-  bool size;         /* use its absolute value, in each row */
-  bool marked;       /* only for traces whose answer is marked */
-  bool ranked;       /* `kvreport rank` has it */
-  const char *what;  /* a phrase, with its unit, for `kvreport compare`; "": it
-                        does not offer it */
+  bool answered; /* about a model's answers (`kvreplay evaluate`); only the name
+                    is used */
+  int better;    /* 1: more is better, -1: less is better */
+  bool size;     /* use its absolute value, in each row */
+  bool marked;   /* only for traces whose answer is marked */
+  bool ranked;   /* `kvreport rank` has it */
+  const char *what; /* a phrase, with its unit, for `kvreport compare`; "": not
+                       offered there */
 } kv_compared;
 
-/* First the answers, led by the one that ranks are sorted by; then the others.
+/* First the answers, led by the one by which ranks are sorted; then the others.
  * Ends with name NULL. */
 extern const kv_compared kv_compared_all[];
 /* Measure number i of `kvreport compare`; past the last, name is NULL. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bootstrap and sign flips of analysis/compare/paired.h. The generator (draw.h)
- * begins anew for each of the two.
+ * Bootstrap and sign flips of analysis/compare/paired.h. Each of them restarts
+ * the generator (draw.h).
  */
 #include "analysis/compare/paired.h"
 #include "analysis/compare/draw.h"
@@ -42,13 +42,13 @@ static bool interval(int n, const double *d, kv_paired *out) {
 
 /* --- sign flips ----------------------------------------------------------- */
 
-/* Is that sum as far from 0 as the one that was found? What is rounded away in
- * one order of signs and not in another makes no difference. */
+/* Is the sum as far from 0 as the observed one? Rounding in another order of
+ * signs makes no difference. */
 static bool as_far(double s, double found) {
   return fabs(s) >= fabs(found) * (1 - 1e-12);
 }
 
-/* The sum with the signs of `flip`, a bit a pair from bit 0 on. */
+/* The sum with the signs of `flip`, one bit per pair from bit 0 on. */
 static double flipped(int n, const double *d, uint64_t flip) {
   double s = 0;
   for (int i = 0; i < n; i++) s += flip >> i & 1 ? -d[i] : d[i];
@@ -64,7 +64,7 @@ static double exact(int n, const double *d, double found) {
 
 static double drawn(int n, const double *d, double found) {
   uint64_t state = 2;
-  int far = 1; /* the pattern that was found is one of them */
+  int far = 1; /* the observed pattern counts, too */
   for (int r = 0; r < KV_RESAMPLES; r++) {
     double s = 0;
     for (int i = 0; i < n; i += 64)
@@ -76,8 +76,8 @@ static double drawn(int n, const double *d, double found) {
 
 /* --- power ---------------------------------------------------------------- */
 
-/* The probability that a standard normal number is above z, 0 <= z <= 6, by the
- * series of Marsaglia (2004) and without libm: the same bits everywhere. */
+/* The probability that a standard normal number exceeds z, 0 <= z <= 6, by the
+ * series of Marsaglia (2004), without libm: the same bits everywhere. */
 static double above(double z) {
   double term = z, sum = z, one = 1, density = 1;
   for (int i = 3; i < 400; i += 2) sum += term *= z * z / i;
@@ -94,8 +94,6 @@ double kv_paired_needed(const kv_paired *x, int m) {
   }
   return (low + z_power) * (low + z_power) * x->noise;
 }
-
-/* --- all of it ------------------------------------------------------------ */
 
 static double noise(int n, const double *d, double mean) {
   double squares = 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Statistics of paired differences: the same trace under two methods is a pair,
+ * Statistics of paired differences: the same trace under two methods is a pair
  * whose values differ by d. The traces are the sample; no distribution of d is
- * assumed. The same numbers give the same result to the bit on every machine:
- * sums have a fixed order, and random draws come from an integer generator with
- * a fixed seed.
+ * assumed. The same numbers give the same bits on every machine: sums have a
+ * fixed order, and random draws come from an integer generator with a fixed
+ * seed.
  *
  * Cost of kv_paired_find: 20,000 n additions, a second for 10,000 pairs.
  */
@@ -14,8 +14,8 @@
 #include <stdbool.h>
 
 enum {
-  KV_RESAMPLES = 10000, /* of the bootstrap, and random flips */
-  KV_FLIPS_EXACT = 16,  /* up to so many pairs all 2^n flips are tried */
+  KV_RESAMPLES = 10000, /* bootstrap resamples, and random flips */
+  KV_FLIPS_EXACT = 16,  /* up to this many pairs all 2^n flips are tried */
   KV_PAIRS_LEAST = 8    /* fewer pairs give no verdict; fewer than
                            KV_INTERVAL_LEAST give no interval either */
 };
@@ -30,7 +30,7 @@ typedef struct kv_paired {
   double p; /* two-sided, of the sign-flip test: the share of sign patterns
                whose mean is at least as far from 0; all 2^n of them up to
                KV_FLIPS_EXACT pairs, else KV_RESAMPLES random ones and the
-               one that was found */
+               observed one */
   double p_least; /* the smallest p that n pairs can have in that test */
   double noise;   /* (s / mean)^2, s of these pairs; inf: mean is 0; NaN: fewer
                      than two pairs */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Taus of analysis/compare/rank.h. A pair is a bit: of each measure three sets
- * of pairs are kept, in which the first method has more, in which it has less,
- * and of which both have a value. Then what tau-b asks for is counting bits.
+ * Computes the taus of analysis/compare/rank.h. A pair is a bit: for each
+ * measure there are three sets of pairs: the first method has more, it has
+ * less, both have a value. tau-b then only counts bits.
  */
 #include "analysis/compare/rank.h"
 #include "analysis/compare/draw.h"
@@ -17,7 +17,7 @@ typedef struct orders {
   uint64_t *up, *down, *has; /* [words] */
 } orders;
 
-/* Mean and squares about it, value by value (Welford). */
+/* Mean and squared deviations, value by value (Welford). */
 typedef struct spread {
   double mean, squares;
 } spread;
@@ -25,16 +25,16 @@ typedef struct spread {
 typedef struct work {
   const kv_ranks *x;
   int pairs, words;
-  int *a, *b;        /* [pairs] cells */
-  uint64_t *bits;    /* what the orders point to */
+  int *a, *b; /* [pairs] cells */
+  uint64_t *bits;
   orders *of;        /* [measures] */
   uint64_t *every;   /* [words] */
   double *mean;      /* [measures][cells] NaN: none */
   int *weight;       /* [places][width] how often an item was drawn */
-  spread *tau, *gap; /* [answers][measures] of the draws */
+  spread *tau, *gap; /* [answers][measures] over the draws */
 } work;
 
-/* --- room ----------------------------------------------------------------- */
+/* --- memory --------------------------------------------------------------- */
 
 static void release(work *w) {
   free(w->a), free(w->b), free(w->bits), free(w->of), free(w->mean);
@@ -105,14 +105,13 @@ static void find_means(work *w, int measure) {
     }
 }
 
-/* What is rounded away in one order of additions and not in another is no
- * difference. */
+/* Differences by rounding in another order of additions do not count. */
 static int order(double a, double b) {
   if (a == b || fabs(a - b) <= 1e-12 * fmax(fabs(a), fabs(b))) return 0;
   return (a > b) - (a < b);
 }
 
-/* Of NaN neither is more. */
+/* With a NaN neither has more. */
 static void find_orders(work *w, int measure) {
   const double *m = w->mean + measure * w->x->cells;
   orders *o = &w->of[measure];
@@ -124,7 +123,7 @@ static void find_orders(work *w, int measure) {
   }
 }
 
-/* Every item once; and who has values, which draws do not change. */
+/* Every item once; and which pairs have values, which draws do not change. */
 static void find_first(work *w) {
   for (int i = 0; i < w->x->places * w->x->width; i++) w->weight[i] = 1;
   for (int m = 0; m < w->x->measures; m++) {
@@ -155,7 +154,7 @@ static void draw(work *w, uint64_t *state) {
 
 static int ones(uint64_t x) { return __builtin_popcountll(x); }
 
-/* Of the pairs of `among`; NaN where none is untied in both. */
+/* Over the pairs in `among`; NaN if none is untied in both. */
 static double tau(const work *w, const orders *x, const orders *y,
                   const uint64_t *among) {
   int same = 0, opposite = 0, untied_x = 0, untied_y = 0;
@@ -172,10 +171,10 @@ static double tau(const work *w, const orders *x, const orders *y,
   return (same - opposite) / sqrt((double)untied_x * untied_y);
 }
 
-/* A draw without any order has found none: 0. */
+/* A draw without any order counts as 0. */
 static double drawn(double t) { return isnan(t) ? 0 : t; }
 
-/* The pairs that both measures have, and what these are of. */
+/* Counts the pairs that both measures have, their groups, items and methods. */
 static void count(const work *w, int answer, int m, kv_rank *out) {
   const kv_ranks *x = w->x;
   const double *a = w->mean + answer * x->cells, *b = w->mean + m * x->cells;
@@ -245,12 +244,12 @@ static void add(spread *s, int n, double x) {
   s->squares += apart * (x - s->mean);
 }
 
-/* 1.96 standard deviations of what n draws gave. */
+/* 1.96 standard deviations of the results of n draws. */
 static double half(const spread *s, int n) {
   return 1.959963984540054 * sqrt(s->squares / (n - 1));
 }
 
-/* Of measure m and the best one with answer a, after draw r. */
+/* Adds draw r's tau of measure m, and its gap to the best one, for answer a. */
 static void add_draw(work *w, int r, int a, int m, int best) {
   const orders *y = &w->of[a];
   int at = a * w->x->measures + m;
@@ -283,8 +282,6 @@ static void find_intervals(const work *w, int resamples, kv_rank *out) {
     if (few || isnan(r->gap)) r->gap_low = r->gap_high = NAN;
   }
 }
-
-/* --- all of it ------------------------------------------------------------ */
 
 bool kv_rank_find(const kv_ranks *x, int resamples, kv_rank *out, int *best) {
   work w;

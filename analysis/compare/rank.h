@@ -3,8 +3,8 @@
  * Does a measure order methods as their answers do? Kendall's tau-b over all
  * pairs of methods of one group (a task at one budget, so with equal bytes),
  * all groups together: fill in a kv_ranks, then call kv_rank_find. Methods are
- * compared by their means over prompts. The prompts are the sample for the
- * intervals. The same numbers give the same bits on every machine.
+ * compared by their means over prompts, which are the sample for the intervals.
+ * The same numbers give the same bits on every machine.
  *
  * Cost: resamples * measures * (values + pairs). `kvreport rank` of 60 prompts,
  * 74 methods and budgets, all measures and 2,000 resamples took 3.3 s of
@@ -15,8 +15,8 @@
 
 #include <stdbool.h>
 
-/* A group: cells that are compared with each other. Its items are some of its
- * place's. A place is a task; its items are drawn together, for all budgets. */
+/* A group: cells that are compared with each other. A place is a task, whose
+ * items are drawn together for all budgets. A group has some of these. */
 typedef struct kv_rank_group {
   int first, end; /* its cells: first .. end - 1 */
   int place;
@@ -47,8 +47,8 @@ typedef struct kv_rank {
   double low, high;   /* 95 %: tau +- 1.96 standard deviations over bootstrap
                          resamples of the items of each place; NaN, like
                          gap_low: fewer than KV_INTERVAL_LEAST items */
-  double least, most; /* extremes of tau if one method is left out, .. */
-  int least_without, most_without; /* .. and which; the first of several */
+  double least, most; /* extremes of tau without one method */
+  int least_without, most_without; /* that method; the first of several */
   double best_tau; /* of the best measure, on this measure's pairs */
   double gap, gap_low, gap_high; /* best_tau - tau, and its 95 % interval by the
                                     same draws */
@@ -58,8 +58,7 @@ typedef struct kv_rank {
  * open-loop measures with the most pairs, the one with the largest tau, the
  * first of several; -1: none has one. resamples >= 2; a resample without any
  * order counts as tau 0. Percentiles of the resamples would be too low:
- * resamples have fewer different items, so more noise and less order. False: no
- * memory. */
+ * resamples have fewer different items, so more noise. False: no memory. */
 bool kv_rank_find(const kv_ranks *x, int resamples, kv_rank *out, int *best);
 
 /* wrong[methods][methods]: number of groups in which the measure prefers the

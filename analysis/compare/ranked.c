@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * From a database to analysis/compare/rank.h and back.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/compare/ranked.h"
 #include "analysis/compare/measures.h"
 #include "analysis/compare/rank.h"
@@ -16,28 +13,28 @@
 
 enum { KV_RANKED_MOST = 256, KV_RANKED_NAME = 40 };
 
-/* What is asked of which database. */
+/* The request. */
 typedef struct ask {
   sqlite3 *db;
-  const char *path;         /* of db, for sentences */
+  const char *path;         /* of db, for messages */
   const kv_ranked_how *how; /* the caller's */
-  int measures, answers;    /* answers stand first */
+  int measures, answers;    /* answers come first */
   struct {
     char name[KV_RANKED_NAME]; /* "kl.p95" */
     const kv_compared *of;
     const char *statistic;   /* in name: ".p95"; "" of the mean or a total */
-  } measure[KV_RANKED_MOST]; /* [measures] as rank_measure numbers them */
+  } measure[KV_RANKED_MOST]; /* [measures] in the numbers of rank_measure */
 } ask;
 
 /* --- the evaluations that are ranked ------------------------------------- */
 
-/* So that their pairs can be counted. */
+/* Limits the number of pairs. */
 enum { CELLS_MOST = 20000 };
 
-/* Sums over the questions of an item, before they are means. */
+/* Numbers of questions of an item. */
 typedef struct sums {
   int *asked; /* [cells][width] questions */
-  int *found; /* [measures][cells][width] of them with a value */
+  int *found; /* [measures][cells][width] of these, with a value */
 } sums;
 
 static size_t place_of(const kv_ranks *x, int m, int cell, int item) {
@@ -81,7 +78,7 @@ static void find_groups(const kv_grid *cells, kv_ranks *x) {
   }
 }
 
-/* Numbers as they come, questions ascending, so that sums have one order. */
+/* Questions ascending, so that sums have one order. */
 #define NUMBERS                                                                \
   "SELECT a.cell, a.item, m.number, iif(m.size, abs(v.value), v.value),"       \
   " a.rowid FROM rank_answer a CROSS JOIN evaluated v USING (evaluation_id)"   \
@@ -109,7 +106,7 @@ static int read_numbers(const ask *a, int model, kv_ranks *x, sums *s) {
   return rc;
 }
 
-/* Sums become means, so that more is better, and what is not there NaN. */
+/* Turns sums into means with more being better; NaN without a value. */
 static void settle(const ask *a, const kv_grid *cells, kv_ranks *x,
                    const sums *s) {
   for (int m = 0; m < x->measures; m++)
@@ -129,8 +126,8 @@ static void settle(const ask *a, const kv_grid *cells, kv_ranks *x,
           s->asked[place_of(x, 0, x->group[g].first, i)] > 0;
 }
 
-/* Fills *x from the evaluations of a model, "0", "1", .. in rank_cell, of which
- * cells has all rows that count, by cell. An exit code; free *x with
+/* Fills *x from the evaluations of a model, "0", "1", .. in rank_cell. cells:
+ * all rows of it that count, by cell. Returns an exit code; free *x with
  * kv_ranks_free, also after a failure. */
 static int read_ranks(const ask *a, const char *model, const kv_grid *cells,
                       kv_ranks *x) {
@@ -184,8 +181,8 @@ static int put_measure(ask *a, sqlite3_stmt *s, const char *value,
   return step_once(a, s);
 }
 
-/* ".p95" of open.kl.p95, where kl is asked about; "" of its mean. NULL: it is
- * another measure's, or counts values. */
+/* The statistic in a name, with `of` kl: ".p95" for open.kl.p95, "" for its
+ * mean; NULL: another measure's, or a count. */
 static const char *statistic(const char *value, const kv_compared *of) {
   static const char *const tails[] = {".p50", ".p95", ".p99", ".max"};
   size_t n = strlen(of->value);
@@ -197,7 +194,7 @@ static const char *statistic(const char *value, const kv_compared *of) {
   return !*rest || !strcmp(rest, ".mean") ? "" : NULL;
 }
 
-/* All that the database has, in the order of kv_compared_all. */
+/* All measures in the database, in the order of kv_compared_all. */
 static int find_measures(ask *a) {
   sqlite3_stmt *s = NULL;
   kv_grid g = {0};
@@ -232,7 +229,7 @@ static int find_wanted(const ask *a, int *wanted) {
                        a->how->measure);
 }
 
-/* --- what was found ------------------------------------------------------- */
+/* --- storing results ------------------------------------------------------ */
 
 typedef struct found {
   const ask *a;
@@ -252,7 +249,7 @@ static void bind_text(sqlite3_stmt *s, int at, const char *text) {
   if (text) sqlite3_bind_text(s, at, text, -1, SQLITE_TRANSIENT);
 }
 
-/* A NaN is bound as null by SQLite. */
+/* SQLite binds a NaN as null. */
 static int put_rank(const found *f, sqlite3_stmt *s, int answer, int m) {
   const kv_rank *of = f->rank + answer * f->x->measures, *r = of + m;
   const double tau[] = {r->tau, r->low, r->high};
@@ -305,7 +302,7 @@ static int put_pair(const found *f, sqlite3_stmt *s, int answer, int m,
   return step_once(f->a, s);
 }
 
-/* Pairs that measure m has in the wrong order, by one of the answers. */
+/* Stores the pairs that measure m has in the wrong order, by one answer. */
 static int put_pairs_of(const found *f, sqlite3_stmt *s, int answer, int m) {
   int n = f->x->methods, rc = KV_EXIT_OK;
   int *wrong = calloc((size_t)n * (size_t)n * 2 + 1, sizeof *wrong);
@@ -335,8 +332,6 @@ static int put_pairs(const found *f, int wanted) {
   sqlite3_finalize(s);
   return rc;
 }
-
-/* --- all of it ------------------------------------------------------------ */
 
 static int rank_model(const ask *a, const char *model, int wanted) {
   int rc, *best = calloc((size_t)a->answers, sizeof *best);

@@ -8,11 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- reading -------------------------------------------------------------- */
-
-/* Bytes by what the budget ?1 was asked in: on average over steps, at the end,
- * or read and scanned. The mean share of dense's bytes, kr, is not the share of
- * the means, which `mean:` is of: it stands where dense was not run. */
+/* Bytes in the basis of the budget ?1: the mean over steps, at the end, or read
+ * and scanned. `mean:` is the share of the mean bytes. kr, the mean share of
+ * dense's bytes, differs slightly and is used only if dense did not run. */
 #define SHARE                                                                  \
   "CASE WHEN ?1 LIKE 'end:%%' THEN share_end WHEN ?1 LIKE 'read:%%' OR ?1"     \
   " LIKE 'traffic:%%' THEN share_read + coalesce(share_scanned, 0) ELSE"       \
@@ -25,8 +23,8 @@
   " ORDER BY min(trace) OVER (PARTITION BY request, prompt_len, observe),"     \
   " prompt_len, observe, trace"
 
-/* What was answered: an item is a place, and a method is named as asked. Only
- * tasks count that are measurable (answers.sql). */
+/* Answers: an item counts as a trace, and a method has its name as typed.
+ * `exact` counts only for measurable tasks (answers.sql). */
 #define ITEMS                                                                  \
   "WITH can AS (SELECT model_digest, platform, task FROM task_mean WHERE"      \
   " measurable)"                                                               \
@@ -48,7 +46,7 @@ static const char *view(const kv_compared *by) {
   return by->answered ? "item_mean" : "cell";
 }
 
-/* Asks a query with the view's name in it, or a function's and a value's. */
+/* Runs a query with the name of a view, or of a function and a value. */
 static int ask(sqlite3 *db, const char *sql, const char *of, const char *value,
                int binds, const char *const *bind, kv_grid *g) {
   char *text = sqlite3_mprintf(sql, of, value);
@@ -110,7 +108,7 @@ void kv_compare_rows_free(kv_compare_rows *x) {
 
 /* --- names ---------------------------------------------------------------- */
 
-/* Does the row have the parameter "page=16", n bytes of a text? */
+/* Does the row have the parameter in the n bytes of text, "page=16"? */
 static bool has_one(json_t *params, const char *text, size_t n) {
   char *pair = strndup(text, n);
   char *equals = pair ? strchr(pair, '=') : NULL;
@@ -179,7 +177,7 @@ int kv_compare_rows_name(const kv_compare_rows *x, const char *text,
 
 /* --- pairs ---------------------------------------------------------------- */
 
-/* Of some questions of an item, others failed: its mean is not that of all. */
+/* If some questions of an item failed, its mean is not the mean of all. */
 static bool as_many(const kv_compare_rows *x, int i, int j) {
   return kv_grid_number(&x->g, i, "questions") ==
          kv_grid_number(&x->g, j, "questions");
@@ -192,8 +190,7 @@ static int row_of(const kv_compare_rows *x, int variant, int first, int end) {
   return -1;
 }
 
-/* Adds the pair of the unit whose rows are first .. end - 1, if there is one.
- */
+/* Adds the pair of the unit of rows first .. end - 1, if there is one. */
 static void add_unit(const kv_compare_rows *x, int a, int b, int first, int end,
                      kv_pairs *out) {
   double d = 0, share[2] = {0, 0};

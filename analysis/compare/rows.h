@@ -13,21 +13,20 @@
 typedef struct kv_compare_rows {
   const kv_compared *by; /* the measure, a constant */
   const char *at;        /* the budget as typed, "mean:20%"; the caller's */
-  kv_grid g;     /* rows of the view `cell`, sorted by unit, with the columns
-                    value, questions (number that value is the mean of) and
-                    share (bytes as a share of dense, in the basis of `at`;
-                    NaN: dense did not run) */
-  kv_variants v; /* the variant, and so the name, of each row's method */
+  kv_grid g; /* rows of the view `cell`, sorted by unit, with the columns value,
+                questions (number of values in the mean) and share (bytes as a
+                share of dense, in the basis of `at`; NaN: dense did not run) */
+  kv_variants v; /* the variant, and thereby the name, of each row's method */
 } kv_compare_rows;
 
 /* Reads the rows at that budget, and rows of methods without a budget. Returns
  * an exit code (analysis/database/say.h): KV_EXIT_USAGE if no row has the
- * budget; the message lists the budgets in the database. Free *out, also after
- * a failure. */
+ * budget; the message lists those in the database. Free *out, also after a
+ * failure. */
 int kv_compare_rows_find(sqlite3 *db, const kv_compared *by, const char *at,
                          kv_compare_rows *out);
-/* The same for cells, and without a sentence if there are none. refused: also
- * rows that were refused or failed, which have no value. The grid also has the
+/* The same for cells, without a message if there are none. refused: also rows
+ * that were refused or failed, which have no value. The grid also has the
  * columns status, reason and kl. */
 int kv_compare_rows_all(sqlite3 *db, const kv_compared *by, const char *at,
                         bool refused, kv_compare_rows *out);

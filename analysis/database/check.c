@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What must hold of a database before anything in it is shown: it is kvreplay's
- * and of the schema that is read, and its values are as kvreplay writes them
- * (laws.c). SQLite holds types and some of this for who writes through it; a
- * file from elsewhere may hold anything. All readers of analysis/ rely on it.
- * Cost: one scan of each table, two of them at a time.
+ * What must hold before anything of a database is shown: it is kvreplay's, has
+ * the schema of this program, and its values are as kvreplay writes them
+ * (laws.c). SQLite enforces types and some of this only for writers that use
+ * it; a file from elsewhere may contain anything. All readers in analysis/ rely
+ * on it. Cost: one scan of each table, two at a time.
  */
 #include "analysis/database/laws.h"
 #include "analysis/database/results.h"
@@ -14,7 +14,6 @@
 #include <omp.h>
 #include <string.h>
 
-/* Any number may be the answer. */
 static bool ask(sqlite3 *db, const char *question, const char *schema, int *n) {
   sqlite3_stmt *s = NULL;
   char *sql = sqlite3_mprintf(question, schema);
@@ -51,8 +50,8 @@ int kv_results_check(sqlite3 *db, const char *schema, const char *path) {
   return rc;
 }
 
-/* Two connections take table after table, db once it has answered sql. Says
- * nothing; *answered: sql was. */
+/* Two connections check table after table, db after it has run sql. Prints
+ * nothing; *answered: sql succeeded. */
 static bool both_hold(sqlite3 *db, sqlite3 *other, const char *sql,
                       bool *answered) {
   int broken = 0;
@@ -61,7 +60,7 @@ static bool both_hold(sqlite3 *db, sqlite3 *other, const char *sql,
 #pragma omp master
     *answered = !sqlite3_exec(db, sql, NULL, NULL, NULL);
 #pragma omp for schedule(dynamic, 1)
-    for (int i = 0; i < KV_DB_UNION; i++) /* first metric, which is the most */
+    for (int i = 0; i < KV_DB_UNION; i++) /* first metric, the largest */
       broken +=
           kv_laws_check(omp_get_thread_num() ? other : db, "main",
                         kv_db_table_list[(i + KV_DB_metric) % KV_DB_UNION],
@@ -70,14 +69,14 @@ static bool both_hold(sqlite3 *db, sqlite3 *other, const char *sql,
   return !broken;
 }
 
-/* Where not all is well, or that could not be seen, all is looked at in order,
- * and the first that is wrong is told of. */
+/* If anything is wrong, or could not be checked, everything is checked in
+ * order, and the first problem is printed. */
 int kv_results_check_while(sqlite3 *db, const char *path, const char *sql) {
   bool answered = false, file = *sqlite3_db_filename(db, "main");
   sqlite3 *other = NULL;
   int rc = file ? kv_results_connect(path, &other) : KV_EXIT_OK;
   if (rc) return rc;
-  /* It scans: its pages are not read again. */
+  /* It only scans, so caching its pages is useless. */
   if (file) sqlite3_exec(other, "PRAGMA cache_size = -1000", NULL, NULL, NULL);
   if (!file || !both_hold(db, other, sql, &answered))
     rc = kv_results_check(db, "main", path);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A database as a file: where it lies, and what SQLite says of it.
+ * A database as a file, and what SQLite reports about it.
  *
- * A database may lie where no file can be made beside it, on a read-only disk
- * or in somebody's folder. One that kvreplay closed is read there like any
- * other; one whose last writer was killed, or that was copied while it was
- * open, still says that it has a write-ahead log. Without the log it is whole,
- * and nobody writes to it: it is opened as immutable. With one that cannot be
- * replayed there, it is refused.
+ * A database may be in a folder where no file can be made: on a read-only disk,
+ * or somebody else's. One that kvreplay closed is read there like any other.
+ * One whose last writer was killed, or that was copied while open, still claims
+ * to have a write-ahead log. Without the log it is complete and nobody writes
+ * to it, so it is opened as immutable. With a log that cannot be replayed
+ * there, it is refused.
  */
 #include "analysis/database/results.h"
 #include "analysis/database/say.h"
@@ -36,12 +36,12 @@ int kv_results_fail(sqlite3 *db, const char *path) {
                    "%s does not have the tables of a kvreplay database (%s); "
                    "restore it from a copy",
                    path, sqlite3_errmsg(db));
-  /* No code: a text that SQLite was to run could not be made. */
+  /* No code: there was no memory for the SQL. */
   return kv_tell(KV_EXIT_RESOURCE, "cannot use %s: %s", path,
                  code && db ? sqlite3_errmsg(db) : "out of memory");
 }
 
-/* --- where it lies -------------------------------------------------------- */
+/* --- its folder ----------------------------------------------------------- */
 
 static bool beside(const char *path, const char *tail, struct stat *st) {
   char *name = sqlite3_mprintf("%s%s", path, tail);
@@ -60,7 +60,7 @@ static bool can_write_beside(const char *path) {
   return can;
 }
 
-/* Byte 18 of a database: 2 where it is written through a log. */
+/* Byte 18 of a database is 2 if it is written through a log. */
 static bool has_log(const char *path) {
   char head[20] = "";
   FILE *f = fopen(path, "rb");
@@ -70,7 +70,7 @@ static bool has_log(const char *path) {
 }
 
 static void add_escaped(sqlite3_str *s, const char *path) {
-  if (*path == '/') sqlite3_str_appendall(s, "//"); /* no name of a host */
+  if (*path == '/') sqlite3_str_appendall(s, "//"); /* no host name */
   for (; *path; path++)
     if (isalnum((unsigned char)*path) || strchr("/._-", *path))
       sqlite3_str_appendchar(s, 1, *path);
@@ -101,8 +101,8 @@ int kv_results_name(const char *path, char **uri) {
 
 /* --- waiting and guarding ------------------------------------------------- */
 
-/* What views make of a database stays in memory, and up to 200 MB of its pages,
- * of which most are read by several of them. */
+/* Temporary results stay in memory, with up to 200 MB of the database's pages,
+ * most of which several views read. */
 int kv_results_guard(sqlite3 *db) {
   static const int option[] = {
       SQLITE_DBCONFIG_DEFENSIVE, SQLITE_DBCONFIG_ENABLE_TRIGGER,
@@ -125,7 +125,8 @@ int kv_results_there(const char *path) {
       "cannot read %s; name a database that 'kvreplay run --db' wrote", path);
 }
 
-/* Of SQLite, every 25 ms: a minute in all, told after a moment. */
+/* SQLite calls it every 25 ms, for up to a minute; prints after half a
+ * second. */
 static int wait_aloud(void *path, int asked) {
   enum { EVERY_MS = 25, TOLD = 20, MOST = 2400 };
   struct timespec a_while = {0, EVERY_MS * 1000000};

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What views.sql asks for and SQLite has not:
+ * SQL functions that the views call and SQLite lacks:
  *   f32_at(blob, i)    the i-th number, from 0, of a row of step_mean
  *                      (little-endian binary32); null for a NaN, or none
  *   f32_sum(blob, n)   the sum of the first n that are no NaN; null for none
- *   needle_place(name, i)  of a trace that is called needle_DEPTH_of_LENGTH,
+ *   needle_place(name, i)  of a trace with the name needle_DEPTH_of_LENGTH,
  *                      perhaps _ and more: depth (0) or length (1); else null
- *   standard_error(x)  sqrt(sum of (x - mean)^2 / (n - 1) / n) over what is
- *                      not null; null for fewer than KV_INTERVAL_LEAST
- *   about(x, e)        a mean and twice its standard error, for people; null
- *                      where x is, without the latter where e is
+ *   standard_error(x)  sqrt(sum of (x - mean)^2 / (n - 1) / n) over the values
+ *                      that are not null; null for fewer than KV_INTERVAL_LEAST
+ *   about(x, e)        a mean and twice its standard error, for people; null if
+ *                      x is, without the latter if e is
  *   share(x, e)        the same in percent
- *   proportion(x, n)   a share of n items in percent, and Wilson's interval, in
- *                      which 95 % of such shares lie: "25% [9, 53]"; without it
- *                      for fewer than KV_INTERVAL_LEAST
+ *   proportion(x, n)   a share of n items in percent, and Wilson's interval,
+ *                      which contains 95 % of such shares: "25% [9, 53]";
+ *                      without it for fewer than KV_INTERVAL_LEAST
  */
 #include "analysis/database/results.h"
 #include "analysis/database/survivors.h"
@@ -23,7 +23,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The i-th number, from 0, of a blob that has so many. */
+/* The i-th number, from 0, of a blob, which must have it. */
 static float f32(const unsigned char *blob, sqlite3_int64 i) {
   uint32_t bits = 0;
   float x;
@@ -57,7 +57,7 @@ static void f32_sum(sqlite3_context *c, int n, sqlite3_value **v) {
   if (any) sqlite3_result_double(c, sum);
 }
 
-/* As needles.py of the examples names them. */
+/* The names that traces/examples/needles.py gives. */
 static void needle_place(sqlite3_context *c, int n, sqlite3_value **v) {
   (void)n;
   const char *name = (const char *)sqlite3_value_text(v[0]);
@@ -70,8 +70,8 @@ static void needle_place(sqlite3_context *c, int n, sqlite3_value **v) {
     sqlite3_result_int(c, place[sqlite3_value_int(v[1]) == 1]);
 }
 
-/* Mean and squares about it, value by value (Welford): what is added later
- * moves both, and nothing large is subtracted from anything large. */
+/* Mean and squared deviations, value by value (Welford): each new value moves
+ * both, and no large numbers are subtracted. */
 typedef struct moments {
   sqlite3_int64 n;
   double mean, squares;
@@ -93,7 +93,7 @@ static void finish_error(sqlite3_context *c) {
   sqlite3_result_double(c, sqrt(m->squares / (n - 1) / n));
 }
 
-/* x, then twice e: as 0 where that is below the digits of x that are shown. */
+/* x, then twice e, shown as 0 if it is below the shown digits of x. */
 static void about(sqlite3_context *c, int n, sqlite3_value **v) {
   double x = sqlite3_value_double(v[0]), e = 2 * sqlite3_value_double(v[1]);
   char text[80];

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* NULL is what SQLite answers when it gets no memory. */
+/* SQLite returns NULL if memory ran out. */
 static char *copy(const char *text) { return text ? strdup(text) : NULL; }
 
 static bool take_names(sqlite3_stmt *s, kv_grid *g) {

@@ -2,7 +2,7 @@
  *
  * The result of an SQL query, in memory: names of columns, and rows of values.
  * All data that kvreport writes or draws are in grids. Ask, read as often as
- * needed, free. A cell costs 24 bytes and its text.
+ * needed, free. A cell takes 24 bytes and its text.
  */
 #ifndef KV_ANALYSIS_GRID_H
 #define KV_ANALYSIS_GRID_H
@@ -50,8 +50,7 @@ int kv_grid_int(const kv_grid *g, int row, const char *name, int lo, int hi,
 /* Do rows a and b have the same text in each of the columns, named in `columns`
  * with blanks between ("method asked")? */
 bool kv_grid_alike(const kv_grid *g, int a, int b, const char *columns);
-/* The end (exclusive) of the rows from `first` on that agree in these columns.
- */
+/* The end (exclusive) of rows from `first` on that agree in these columns. */
 int kv_grid_end(const kv_grid *g, int first, const char *columns);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What must hold of every value of a table: it is of its column's type, digests
- * are 64 hex digits, numbers in their range, params a JSON object. Exact bits
- * (mean_bits and its like) are not looked at: any integer is right, and SQLite
- * alone compares and copies them, into tables that take nothing else. One SQL
- * function gets the values of a row at once and says whether one of them breaks
- * its law, so that a table is scanned once and no row is taken out of SQLite.
+ * What must hold for every value of a table: it has its column's type, digests
+ * are 64 hex digits, numbers are in range, params is a JSON object. Exact bits
+ * (mean_bits and the like) are not checked: any integer is valid, and only
+ * SQLite compares and copies them. One SQL function gets all values of a row
+ * and says whether one breaks its law, so a table is scanned once and no row
+ * leaves SQLite.
  */
 #include "analysis/database/laws.h"
 #include "analysis/database/results.h"
@@ -16,11 +16,11 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Of which sums are taken. */
+/* Limit for integers that are summed. */
 #define MANY ((int64_t)1 << 48)
 
-/* Whole numbers that are no member of a struct, which the list bounds; others
- * are of any size. */
+/* Ranges of whole numbers that are no member of a struct; members get theirs
+ * from the list of columns. Others may have any size. */
 static const struct {
   const char *column;
   int64_t lo, hi;
@@ -38,7 +38,7 @@ static const struct {
               {"width", 1, INT_MAX},      {"latent", 1, INT_MAX},
               {"hidden", 1, INT_MAX},     {"length", 1, INT_MAX}};
 
-/* What values a column may hold. */
+/* Kinds of values in a column. */
 typedef enum kind { WHOLE, REAL, BLOB, TEXT, DIGEST, OBJECT, ANY } kind;
 
 typedef struct law {
@@ -48,7 +48,7 @@ typedef struct law {
   int64_t lo, hi;
 } law;
 
-/* The laws of a table, and what is looked at: rows so far; the first column
+/* The laws of a table, and the state of the scan: rows so far; the first column
  * that broke its law, or NULL. */
 enum { COLUMNS = 48 };
 typedef struct laws {
@@ -58,7 +58,7 @@ typedef struct laws {
   const law *bad;
 } laws;
 
-/* s may be NULL: there was no memory for it. */
+/* s is NULL if memory ran out. */
 static bool is_hex(const unsigned char *s, int n) {
   for (int i = 0; s && i < n; i++)
     if (!s[i] || !strchr("0123456789abcdef", s[i])) return false;
@@ -69,7 +69,7 @@ static bool is(const unsigned char *s, const char *word) {
   return s && !strcmp((const char *)s, word);
 }
 
-/* Not infinite, and what a figure can do sums with. */
+/* Finite, and small enough for sums in figures. */
 static bool real_holds(sqlite3_value *v) {
   double x = sqlite3_value_double(v);
   return x >= -1e300 && x <= 1e300;
@@ -80,8 +80,8 @@ static bool whole_holds(sqlite3_value *v, int64_t lo, int64_t hi) {
   return x >= lo && x <= hi;
 }
 
-/* v is what asked[] says. Blobs are of numbers of 32 bits. ANY is one of a
- * figure: a whole number or a real of which sums are taken, or such a blob. */
+/* v is what asked[] gives. Blobs consist of 32-bit numbers. ANY is a value of a
+ * figure: an integer or a real that can be summed, or such a blob. */
 static bool holds(const law *it, sqlite3_value *v) {
   int type = sqlite3_value_type(v);
   if (type == SQLITE_NULL) return it->null;
@@ -108,7 +108,7 @@ static bool holds(const law *it, sqlite3_value *v) {
   return false;
 }
 
-/* broken(values of a row): whether a law of its table is broken by it. */
+/* broken(values of a row): true if one breaks its law. */
 static void broken(sqlite3_context *c, int n, sqlite3_value **v) {
   laws *all = sqlite3_user_data(c);
   all->row++;
@@ -117,7 +117,7 @@ static void broken(sqlite3_context *c, int n, sqlite3_value **v) {
   sqlite3_result_int(c, all->bad != NULL);
 }
 
-/* A digest says its length, or refers to what a digest names. */
+/* A digest's column declares the length 64, or refers to a digest. */
 static bool is_digest(const kv_db_column *c) {
   return strstr(c->sql, "= 64") ||
          (!strncmp(c->sql, "TEXT", 4) && strstr(c->sql, "REFERENCES") &&
@@ -147,16 +147,15 @@ static void read_laws(const kv_db_table *t, laws *all) {
   assert(!c->name && "room for every column");
 }
 
-/* What broken() is given of a column, if not its value: the length of a blob,
- * whose bytes then stay on the disk, and 1 for what is none; what kind of JSON
- * a text is. */
+/* What broken() gets instead of a column's value: for blobs their length, so
+ * that their bytes stay on the disk (1 for other types); for JSON its type. */
 static const char *const asked[ANY + 1] = {
     [BLOB] = "%s CASE typeof(%s) WHEN 'blob' THEN length(%s)"
              " WHEN 'null' THEN NULL ELSE 1 END",
     [OBJECT] = "%s CASE WHEN typeof(%s) = 'text' AND json_valid(%s)"
                " THEN json_type(%s) ELSE '' END"};
 
-/* "SELECT 1 FROM table WHERE broken(its columns)": NULL without memory. */
+/* "SELECT 1 FROM table WHERE broken(its columns)": NULL if memory ran out. */
 static char *question(sqlite3 *db, const char *schema, const char *table,
                       const laws *all) {
   sqlite3_str *s = sqlite3_str_new(db);
@@ -183,7 +182,7 @@ static int tell(const char *path, const char *table, const laws *all) {
                  path, all->bad->column, table, what, all->row);
 }
 
-/* Looks for a row that breaks a law, and tells of the first. */
+/* Finds the first row that breaks a law, and reports it. */
 static int find(sqlite3 *db, const char *schema, const char *table, laws *all,
                 const char *path) {
   sqlite3_stmt *s = NULL;

@@ -11,8 +11,7 @@
 
 /* Does every value of the table, in `schema` ("main" or an attached database),
  * meet the condition of its column? Returns an exit code (say.h); the first
- * violation is printed with path; path NULL: nothing is. One scan of the table.
- */
+ * violation is printed with path, unless NULL. One scan of the table. */
 int kv_laws_check(sqlite3 *db, const char *schema, const kv_db_table *table,
                   const char *path);
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * kvreport merge OUT DB...: the union of results. It is associative,
- * commutative and idempotent, because rows are named by what they contain
- * (sim/store/union.h), and it refuses two values
- * under one key, naming both: that is the cross-check.
+ * commutative and idempotent, because rows are named by their contents
+ * (sim/store/union.h). It refuses two values under one key, naming both: that
+ * is the cross-check.
  *
  * The union is built in a temporary database. OUT is written last: a new OUT
- * appears by renaming a finished file, one that is there takes everything in
- * one transaction. After a refusal OUT is as it was.
+ * appears by renaming a finished file, an existing one gets everything in one
+ * transaction. A refusal leaves OUT unchanged.
  */
 #include "analysis/database/results.h"
 #include "analysis/database/say.h"
@@ -50,7 +50,7 @@ static int attach(sqlite3 *db, const char *path) {
   return bad ? bad : kv_results_check(db, "source", path);
 }
 
-/* The tables of a database as kvreplay makes them. */
+/* Makes the tables of a kvreplay database. */
 static int make_tables(sqlite3 *db) {
   int rc = run(db, kv_db_schema_sql("main"));
   if (!rc) rc = run(db, sqlite3_mprintf("%s", kv_db_views));
@@ -60,9 +60,9 @@ static int make_tables(sqlite3 *db) {
                                       KV_DB_APPLICATION, kv_db_schema));
 }
 
-/* KV_EXIT_DIFFERENT where both hold something of one key with other digests or
- * numbers: the first such thing is told, with the path of `source`. What only
- * one of them has does not contradict. */
+/* KV_EXIT_DIFFERENT if both have other digests or numbers under one key; prints
+ * the first such key, with the path of `source`. What only one of them has does
+ * not contradict. */
 static int compare(sqlite3 *db, const char *path) {
   kv_db_union u = {.sql = db, .to = "main", .from = "source"};
   kv_db_difference d;
@@ -99,7 +99,7 @@ static int add(sqlite3 *db, const char *path) {
 /* --- writing OUT ---------------------------------------------------------- */
 
 static int write_new(sqlite3 *db, const char *out) {
-  /* Behind "./" a name that begins with "file:" is no URI. */
+  /* After "./" a name that begins with "file:" is no URI. */
   char *part = sqlite3_mprintf("%s%s.%d.part", *out == '/' ? "" : "./", out,
                                (int)getpid());
   int rc, fd;
@@ -127,7 +127,7 @@ static int write_into(sqlite3 *db, const char *out) {
   return rc;
 }
 
-/* OUT keeps what it has: nobody needs to name it twice. */
+/* OUT keeps its contents anyway, so naming it twice is an error. */
 static int not_read(const kv_list *files) {
   struct stat out, in;
   if (stat(files->item[0], &out)) return KV_EXIT_OK;

@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Opening to read: the file, what must hold of it, and the views over it.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/database/results.h"
 #include "analysis/database/say.h"
 #include "analysis/views_sql.h"
@@ -26,8 +23,8 @@ int kv_results_connect(const char *path, sqlite3 **db) {
   return rc;
 }
 
-/* A table cannot be made in the name of the view that fills it, and one that is
- * renamed takes the views that read it along. */
+/* A table cannot have the name of the view that fills it, and renaming a table
+ * would change the views that read it. */
 #define KEEP(view)                                                             \
   "CREATE TEMP TABLE kept AS SELECT * FROM " view ";"                          \
   "DROP VIEW temp." view ";"                                                   \

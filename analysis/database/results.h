@@ -12,28 +12,26 @@
 
 #include <sqlite3.h>
 
-/* With fewer items, nothing shows an interval or a standard error: their spread
- * is unknown. */
+/* With fewer items no interval or standard error is shown. */
 enum { KV_INTERVAL_LEAST = 5 };
 
 /* Opens a kvreplay database for reading, checks it, and creates the functions
  * and views of sql/ in it, for the lifetime of the connection. Returns an exit
- * code. Close *db with sqlite3_close, also after a failure (it accepts NULL).
- */
+ * code. Close *db with sqlite3_close, also after a failure. */
 int kv_results_open(const char *path, sqlite3 **db);
-/* The same, and evaluates the views that most others read (open.c lists them)
- * once and replaces them by their rows. For callers with dozens of queries:
- * 2,000 cells take a second each time. */
+/* The same, and replaces the views that most others read (open.c lists them) by
+ * tables of their rows. For callers with dozens of queries: 2,000 cells take a
+ * second each time. */
 int kv_results_open_kept(const char *path, sqlite3 **db);
 /* A guarded connection to path from which nothing has been read yet. Returns an
  * exit code. Close *db, which is NULL after a failure. */
 int kv_results_connect(const char *path, sqlite3 **db);
-/* Does the same for the views that read the table `line` (means.sql), once it
- * is filled. */
+/* The same for views that read the table `line` (means.sql), once it is
+ * filled. */
 int kv_results_keep_lines(sqlite3 *db, const char *path);
-/* Fills the temporary tables that the views of evaluations read (answers.sql),
- * which are empty before. Call it once after opening, before querying these.
- * Cost: one pass over all numbers of evaluations, seconds for a million.
+/* Fills the temporary tables that the views of evaluations read (answers.sql)
+ * and that are empty before. Call it once after opening, before querying the
+ * views. Cost: one pass over all numbers of evaluations, seconds for a million.
  * Returns an exit code. */
 int kv_results_answers(sqlite3 *db, const char *path);
 /* Makes the URI with which SQLite opens or attaches path; free it with
@@ -47,7 +45,7 @@ int kv_results_guard(sqlite3 *db);
  * Returns 0, or SQLite's code. */
 int kv_results_functions(sqlite3 *db);
 /* If another process has locked the database, queries wait for a minute, then
- * fail; after half a second this prints so, with path. path outlives db. */
+ * fail; after half a second it prints a message with path. path outlives db. */
 void kv_results_wait(sqlite3 *db, const char *path);
 /* An exit code: KV_EXIT_INPUT if path is no regular file that can be read. */
 int kv_results_there(const char *path);
@@ -56,13 +54,12 @@ int kv_results_there(const char *path);
  * tables, else KV_EXIT_RESOURCE. */
 int kv_results_fail(sqlite3 *db, const char *path);
 /* check.c. Does `schema`, "main" or the name of an attached database, have the
- * tables that this program reads? Returns an exit code; path is for messages.
- */
+ * tables that this program reads? Returns an exit code. */
 int kv_results_schema(sqlite3 *db, const char *schema, const char *path);
-/* And are its tables as kvreplay writes them? */
+/* Are the values in its tables as kvreplay writes them? */
 int kv_results_check(sqlite3 *db, const char *schema, const char *path);
-/* The same for main, at the same time as db runs sql, whose rows must not be
- * shown before: for temporary tables, in one transaction or not at all. */
+/* The same for main, while db runs sql, whose rows must not be shown before.
+ * sql makes temporary tables, in one transaction or not at all. */
 int kv_results_check_while(sqlite3 *db, const char *path, const char *sql);
 
 /* kvreport merge OUT DB...: files[0] becomes the union of itself, if it exists,

@@ -44,13 +44,13 @@ enum {
  * KV_EXIT_OK, only returns code. KV_EXIT_OK: a remark. */
 int kv_tell(int code, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* For a function that left something out for lack of memory: prints so, so that
- * kv_output_close does not report success. Returns KV_EXIT_RESOURCE. */
+/* For a function that omitted something for lack of memory: prints this, so
+ * that kv_output_close does not report success. Returns KV_EXIT_RESOURCE. */
 int kv_tell_short(void);
 /* Forgets the first sentence, so that the next one is printed: for tests that
  * run several commands in one process. */
 void kv_said_forget(void);
-/* The code of the first sentence that was no remark, or KV_EXIT_OK. */
+/* The code of the first sentence other than remarks, or KV_EXIT_OK. */
 int kv_said(void);
 
 #endif

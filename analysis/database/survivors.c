@@ -1,8 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * What survives, out of the table `survival` (kvreplay run --tokens), as SQL
- * functions: analysis/database/survivors.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/database/survivors.h"
 
 #include <stdbool.h>
@@ -30,7 +26,7 @@ static bool is_stored(const numbers *gone, int token, int step) {
   return token < step && (left == 0 || left > step);
 }
 
-/* from..to-1, of those that there are. */
+/* The existing part of from..to-1. */
 static void range(const numbers *x, sqlite3_value *from, sqlite3_value *to,
                   int *first, int *last) {
   *first = sqlite3_value_int(from);

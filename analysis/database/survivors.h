@@ -3,8 +3,8 @@
  * SQL functions over what `kvreplay run --tokens` stores of a cell (the table
  * `survival`): when each token leaves each lane, and how often it is seen. The
  * views `tokens` and `overlap` of pictures.sql call them. gone, shown: blobs of
- * little-endian 32-bit integers, one a token: the step at which it leaves, 0 if
- * never; and the number of decode steps at which a query head sees it. Steps
+ * little-endian 32-bit integers, one per token: the step at which it leaves, 0
+ * if never; and the number of decode steps at which a query head sees it. Steps
  * are tokens seen.
  *
  *   stored(gone, from, to, step): of the tokens from .. to - 1 that had entered
@@ -21,8 +21,8 @@
 
 #include <sqlite3.h>
 
-/* Adds the functions to a connection, before the views are made. Returns 0, or
- * SQLite's code. */
+/* Adds the functions to a connection, before the views. Returns SQLite's
+ * code. */
 int kv_survivors_functions(sqlite3 *db);
 
 #endif

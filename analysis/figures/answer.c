@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the page opens with: the answer of `kvreport answer`, which method is
+ * The beginning of the page: the answer of `kvreport answer`, which method is
  * best at equal bytes, in words and as its two tables.
  */
 #include "analysis/compare/answer.h"
@@ -13,7 +13,7 @@ static void paragraph(const kv_page *p, const char *class, const char *text) {
   fputs("</p>\n", p->f);
 }
 
-/* A row a method, a column a size. */
+/* A row per method, a column per size. */
 static int write_table(const kv_page *p, const kv_answer *a, bool reads) {
   kv_grid g;
   int rc = kv_answer_ask(p->db, a, reads, &g);

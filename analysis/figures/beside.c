@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Two databases of one page beside each other: a row a method and budget, over
- * the traces on which both have an answer, so that no difference is one of the
- * traces; and what one of them alone was asked.
+ * Two databases side by side: a row per method and budget, over the traces on
+ * which both have a result, so that no difference comes from the traces; and
+ * what only one of them has.
  */
 #include "analysis/database/results.h"
 #include "analysis/figures/figures.h"
@@ -12,7 +12,7 @@
   " request TEXT, prompt TEXT, observe TEXT, basis TEXT, asked TEXT, kr REAL," \
   " needle REAL, lse REAL, kl REAL, error REAL)"
 #define PUT "INSERT INTO both VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-/* The largest difference first, by the first measure that there is. */
+/* The largest difference first, by needle or, without it, KL. */
 #define PAIRS                                                                  \
   "SELECT method, asked, count(*) AS traces, avg(kr_a) AS kr_a, avg(kr_b) AS"  \
   " kr_b, avg(needle_a) AS needle_a, avg(needle_b) AS needle_b, avg(needle_b"  \

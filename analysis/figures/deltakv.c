@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs of deltakv, after its paper: a parameter turned, its ablations, and its
- * ratios. Nothing where no such rows are.
+ * Runs of deltakv, as in its paper: a varied parameter, its ablations, and its
+ * ratios. Empty without such runs.
  */
 #include "analysis/figures/figures.h"
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fidelity against bytes, a figure a measure: what ranks right answers first
- * (needle, then LSE error and KL), output error after it with the sentence that
- * it does not. The large plot is the mean over traces of what was asked alike,
- * drawn only where every trace that has the measure has an answer (a mean over
- * those that happen to have one would flatter); below it the same as a sorted
- * table, also of lines that some trace has no answer for, then perhaps one plot
- * a trace.
+ * Fidelity against bytes, a figure per measure: first the measures that rank
+ * right answers (needle, then LSE error and KL), then output error with the
+ * sentence that it does not. The large plot shows means over the traces with
+ * the measure, only for lines with a result on each of them (a mean over fewer
+ * traces could flatter). Below it are the same as a sorted table, including
+ * lines without a result on some trace, then perhaps one plot per trace.
  */
 #include "analysis/database/say.h"
 #include "analysis/figures/figures.h"
@@ -14,8 +13,8 @@
 
 #include <string.h>
 
-/* Traces of a request are one, of their mean; `places`: a plot a trace, too. Of
- * what may be off either way y is the size. */
+/* Traces of one request count as one, with their mean. `places`: also a plot
+ * per trace. y is an absolute value if the measure has either sign. */
 #define FIDELITY(x, y, places)                                                 \
   "WITH point AS MATERIALIZED (SELECT label, trace, request, prompt_len,"      \
   " observe, basis, asked, " x " AS x, " y " AS y, confirmed, key, bytes_mean" \
@@ -57,8 +56,7 @@
   KV_LOG_SHARE("bytes stored, share of dense, decode's mean")
 #define ACROSS_READ KV_LOG_SHARE("bytes read per step, share of dense")
 
-/* The sentence that output error does not rank right answers, and on what that
- * was found. */
+/* Writes that output error does not rank right answers, and the evidence. */
 static void say_rank(const kv_page *p) {
   fputs("<p class=\"rank\">", p->f);
   kv_text_html(KV_SAY_RANK, p->f);
@@ -69,7 +67,7 @@ static void say_rank(const kv_page *p) {
   fputs("</p></details>\n", p->f);
 }
 
-/* What the mark of some lines means. */
+/* Explains the mark of some lines. */
 static int write_reasons(const kv_page *p) {
   kv_grid g;
   int rc = kv_grid_ask(p->db, "SELECT * FROM reasons", 0, NULL, &g);
@@ -100,7 +98,7 @@ static bool has_needles(const kv_page *p) {
 #define ASCENDING(size, x)                                                     \
   " ORDER BY summary.traces < summary.traces_all, " x " IS NULL, " size "(" x  \
   "), summary.kr, summary.method"
-/* What a table of means is sorted by, and stands first in it. */
+/* A table of means is sorted by this measure, its first column. */
 static const struct order {
   const char *of, *first, *order; /* of: the caption's measure */
 } orders[] = {

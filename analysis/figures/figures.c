@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The figures of the page as rows {title, SQL, mark, axes}, in the order of the
- * page; figure.h says what a row may have. A new figure is a row here and,
- * where its SQL is a view, that view.
+ * page; figure.h explains their fields. A new figure is a row here and, if its
+ * SQL is a view, that view.
  */
 #include "analysis/figures/figures.h"
 #include "analysis/compare/ranked.h"
@@ -18,8 +18,8 @@
 
 /* --- what a model answered ------------------------------------------------ */
 
-/* SQL: the rows that have the measure. A task that dense does not answer says
- * so in its plot's name, where the measure is one of right answers. */
+/* SQL: the rows that have the measure. If dense does not answer a task, its
+ * plot's name says so. */
 #define PLACE(measure)                                                         \
   "SELECT place || coalesce(' (' || why || ')', '') AS panel, method AS"       \
   " series, basis, asked, share_mean, " measure ", " measure "_se, items,"     \
@@ -42,8 +42,8 @@ int kv_page_find_answers(const kv_page *p) {
 
 /* --- rows along an axis --------------------------------------------------- */
 
-/* tau on the line of its interval; what it is with one method left out: nothing
- * where two are all. */
+/* tau on the line of its interval; the tip has it without one method, unless
+ * there are only two. */
 #define RANKS                                                                  \
   "SELECT model || ', ' || iif(answer = 'loglik', 'log-likelihood of the"      \
   " answer', 'right answers') AS heading, measure || iif(pairs < pairs_all,"   \
@@ -56,7 +56,7 @@ int kv_page_find_answers(const kv_page *p) {
   " tip FROM ranked_shown WHERE answer IN ('loglik', 'exact_match')"           \
   " ORDER BY model, answer <> 'loglik', tau DESC, measure"
 
-/* What is left of -2 stands there, as beyond it. */
+/* Values below -2 are drawn at -2, marked as beyond it. */
 #define GAP                                                                    \
   "SELECT label AS name, label AS method, max(gap, -2) AS x, gap < -2 AS"      \
   " beyond, confirmed, printf('%s at %s, %s: gap %.3g at %s entries attended"  \
@@ -65,7 +65,7 @@ int kv_page_find_answers(const kv_page *p) {
   " reference_budget, random, baseline, oracle) AS tip FROM gap JOIN line"     \
   " USING (key, basis, asked) WHERE abs(gap) < 1e30 ORDER BY label, gap.rowid"
 
-/* A point each way, and a line between them. */
+/* A point for each of the two, and a line between them. */
 #define MIRRORS                                                                \
   "WITH shown AS (" KV_PICTURED(                                               \
       "mirrors") "), points AS (SELECT *, 0 AS nth,"                           \
@@ -140,7 +140,7 @@ int kv_page_find_answers(const kv_page *p) {
                                               "basis, "                        \
                                               "asked, nth"
 
-/* A bar a cell, and a mark for each layout. */
+/* A bar per cell, and a mark for each layout. */
 #define UTILISED                                                               \
   "WITH shown AS (" KV_PICTURED(                                               \
       "utilised") "), items AS (SELECT DISTINCT"                               \
@@ -165,8 +165,8 @@ int kv_page_find_answers(const kv_page *p) {
                   " ORDER BY utilisation DESC, method, basis, asked, bar "     \
                   "DESC, nth"
 
-/* oracle-topp has no budget: shares that attend few entries to nearly all, as
- * its place is between the two nearest. */
+/* oracle-topp has no budget and is interpolated between two shares: these
+ * attend from few entries to nearly all. */
 #define SHARES                                                                 \
   "oracle-topp:p=0.3,oracle-topp:p=0.5,oracle-topp:p=0.7,oracle-topp:p=0.8,"   \
   "oracle-topp:p=0.9,oracle-topp:p=0.95,oracle-topp:p=0.99"
@@ -219,7 +219,7 @@ static int missing(const kv_page *p) {
 
 /* --- lines and maps ------------------------------------------------------- */
 
-/* A plot a budget that was asked for; methods without one are in each. */
+/* A plot for each budget; methods without one are in each plot. */
 #define ALONG                                                                  \
   "WITH one AS (SELECT label, asked, bin, avg(progress) AS progress,"          \
   " avg(output_error) AS output_error, min(confirmed) AS confirmed FROM along" \
@@ -233,7 +233,7 @@ static int missing(const kv_page *p) {
   " FROM budget JOIN mean ON asked IN ('', at) ORDER BY"                       \
   " CAST(ltrim(at, 'abcdefghijklmnopqrstuvwxyz:') AS REAL), at, series, bin"
 
-/* Those whose squares show one number are named with it. */
+/* `flat`: all squares of a map show this number. */
 #define HEADS                                                                  \
   "WITH shown AS (" KV_PICTURED(                                               \
       "heads") ") SELECT traces || ' trace' ||"                                \
@@ -251,7 +251,7 @@ static int missing(const kv_page *p) {
                "method,"                                                       \
                " asked, layer, head"
 
-/* A bin of tokens down, a moment across; then, apart, what was shown. */
+/* Bins of tokens down, moments across; then, set apart, the share shown. */
 #define TOKENS                                                                 \
   "WITH all_of AS (SELECT method, bin, moment, stored AS share FROM tokens"    \
   " UNION ALL SELECT method, bin, 25, NULL FROM tokens WHERE moment = 0 UNION" \

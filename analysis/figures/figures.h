@@ -8,12 +8,12 @@
 
 #include "analysis/page/figure.h"
 
-/* Reads what a model answered and what ranks it, if the database has
- * evaluations; once, before figures are drawn. Returns an exit code. */
+/* Reads the evaluations and ranks the measures, if the database has any. Call
+ * it once, before figures are drawn. Returns an exit code. */
 int kv_page_find_answers(const kv_page *p);
 
-/* Tables of figures, each ended by id NULL. A figure is left out if its SQL has
- * no rows. */
+/* Tables of figures, each ended by id NULL. Figures without rows are
+ * omitted. */
 extern const kv_figure
     kv_figures_answer[],   /* which method is best at equal bytes */
     kv_figures_beside[],   /* two databases: of a page that has `beside` */

@@ -64,7 +64,7 @@ static int by_size(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-/* Ten times the median of what the axis takes, if few are above. */
+/* Ten times the median of the accepted values, if few are above. */
 static double bound(const kv_axis *a, int n, const kv_mark *mark) {
   double *y = calloc((size_t)n + 1, sizeof *y), most = HUGE_VAL;
   int m = 0, above = 0;

@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Drawing figures by their marks: the one file that all of them go through.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/page/figure.h"
 #include "analysis/database/say.h"
 #include "analysis/page/strip.h"
@@ -11,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PANELS = 48 }; /* that are drawn; the data have all */
+enum { PANELS = 48 }; /* most that are drawn; the data file has all */
 
 static bool has(const kv_grid *g, const char *column) {
   return kv_grid_column(g, column) >= 0;
@@ -29,8 +26,7 @@ static int by_text(const void *a, const void *b) {
   return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* The series of all panels, in the order of their names, which stay the
- * grid's. */
+/* The series of all panels, sorted by name; the names are the grid's. */
 static bool find_series(const kv_grid *g, const char *column, kv_variants *v) {
   *v = (kv_variants){.rows = g->rows};
   v->label = calloc((size_t)g->rows + 1, sizeof *v->label);
@@ -49,7 +45,7 @@ static bool find_series(const kv_grid *g, const char *column, kv_variants *v) {
   return true;
 }
 
-/* Lines that all are the page's look as they do there. */
+/* If all lines are the page's, they look as on the page. */
 static void dress(const kv_page *p, kv_variants *v) {
   int known = 0;
   v->look = calloc((size_t)v->n + 1, sizeof *v->look);
@@ -76,7 +72,8 @@ static void say(const kv_axis *a, double v, size_t room, char *out) {
            a->percent ? 100 * v : v);
 }
 
-/* Of a large figure, what a mark was measured on, and how surely. */
+/* For a large figure, adds to the tip on how many traces the mark was measured,
+ * and whether it is confirmed. */
 static void add_basis(const kv_grid *g, int r, const char *panel, kv_mark *m) {
   const char *trace = kv_grid_text(g, r, panel);
   int traces = kv_grid_int(g, r, "traces", 0, INT_MAX, 0);
@@ -88,7 +85,7 @@ static void add_basis(const kv_grid *g, int r, const char *panel, kv_mark *m) {
            trace, m->solid ? "confirmed" : "one run");
 }
 
-/* Marks of rows first..end-1 that can be drawn; v: NULL for their places. */
+/* Collects drawable marks of rows first..end-1; v NULL: only positions. */
 static int gather(const kv_grid *g, const kv_panels *s, const kv_variants *v,
                   int first, int end, kv_mark *mark) {
   int n = 0;
@@ -121,8 +118,8 @@ static void fit(kv_plot *plot, const kv_panels *s, int n) {
     kv_axis_fit(&plot->y, n, plot->mark, true);
 }
 
-/* For wide pages, and for narrow ones, where it would not fit; then names and
- * numbers of what the axis has no room for. */
+/* One plot for wide pages and one for narrow ones; then names and numbers of
+ * the marks beyond the axis. */
 static void draw_large(const kv_page *p, const kv_panels *s, kv_plot *plot) {
   static const double size[2][2] = {{1080, 500}, {350, 400}};
   int n = 0;
@@ -180,8 +177,8 @@ static void draw_panels(const kv_page *p, const kv_grid *g, int r,
   fputs("</div>\n", p->f);
 }
 
-/* The names of the series, then the plots. other: the answer of the page beside
- * this one, whose axes are the same; perhaps without rows. */
+/* Draws the names of the series, then the plots. other: the rows of the other
+ * page, to have the same axes; may be empty. */
 static int draw_lines(const kv_page *p, const kv_figure *f, const kv_grid *g,
                       const kv_grid *other) {
   const kv_panels *s = &f->panels;
@@ -217,10 +214,10 @@ static int draw_lines(const kv_page *p, const kv_figure *f, const kv_grid *g,
 
 /* --- points and bars ------------------------------------------------------ */
 
-/* Rows of g that have one `name` are a row of the chart. Columns: name, x,
- * confirmed; if there are: note, at the right; low and high, a line; series,
- * with nth, its number, else the look is that of the line `method`; bar: the
- * item is one, behind the row's last bar; tip; beyond: x is the axis's end. */
+/* Adds rows of g with one `name` as a row of the chart. Columns: name, x,
+ * confirmed. Optional: note, at the right; low and high, a line; series and
+ * nth, its number, which sets the look (else the line of `method` does); bar: a
+ * bar that continues the row's last bar; tip; beyond: x is the axis's end. */
 static int add_row(const kv_grid *g, int r, kv_strip *s) {
   int end = kv_grid_end(g, r, "name");
   kv_strip_row *row = &s->row[s->rows];
@@ -261,7 +258,7 @@ static int add_row(const kv_grid *g, int r, kv_strip *s) {
   return end;
 }
 
-/* The series that there are, in the order of their numbers. */
+/* The series, in the order of their numbers. */
 static void legend(const kv_grid *g, FILE *f) {
   const char *name[64] = {NULL};
   bool bar[64] = {false};
@@ -299,8 +296,8 @@ static void draw_rows(const kv_page *p, const kv_figure *f, const kv_grid *g) {
 
 /* --- maps ----------------------------------------------------------------- */
 
-/* Maps of rows r .. end - 1, one for each run of alike rows; those whose
- * squares all show the number `flat` are a word below. */
+/* Draws maps of rows r .. end - 1, one for each panel. Maps whose squares all
+ * show the number `flat` become a sentence below. */
 static void draw_group(const kv_page *p, const kv_figure *f, const kv_grid *g,
                        int r, int end) {
   int first = r, flat = 0, next;
@@ -344,8 +341,6 @@ static void draw_maps(const kv_page *p, const kv_figure *f, const kv_grid *g) {
     draw_group(p, f, g, r, end);
   }
 }
-
-/* --- all of it ------------------------------------------------------------ */
 
 static int draw(const kv_page *p, const kv_figure *f, const kv_grid *g) {
   kv_grid other = {0};
@@ -404,9 +399,8 @@ int kv_figure_draw(const kv_page *p, const kv_figure *f) {
 
 enum { PAGES = 2 };
 
-/* *text, to be freed: what the figure is on p, with those of its id after it;
- * NULL: no memory, which is said.
- */
+/* *text, to be freed: the figure on page p, with those of the same id after it;
+ * NULL: no memory, which is printed. */
 static int take(kv_page *p, const kv_figure *figure, char **text) {
   size_t size = 0;
   p->f = open_memstream(text, &size);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A figure of the page as a row of a table: heading, SQL, caption, and the kind
- * of drawing for its rows. analysis/figures has the rows, command_html.c puts
- * them on the page. The comment of a kind lists the columns that it needs; in
- * all kinds the column `heading` begins a group of drawings below that text.
+ * of drawing. analysis/figures has the rows, command_html.c puts them on the
+ * page. The comment of a kind lists the columns that it needs. In all kinds the
+ * column `heading` begins a group of drawings below that text.
  */
 #ifndef KV_ANALYSIS_FIGURE_H
 #define KV_ANALYSIS_FIGURE_H
@@ -37,7 +37,7 @@ typedef struct kv_panels {
   bool large;
   bool more; /* large plots: y, the higher the better; else a few values far
                 above the rest are drawn beyond the axis */
-  /* Writes what is between the large plot and the small ones; or NULL. */
+  /* Writes what is between the large and the small plots; or NULL. */
   int (*below)(const kv_page *p, const kv_figure *f);
 } kv_panels;
 

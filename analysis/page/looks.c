@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How lines look: the colour says what a method does, as its numbers show it,
- * the mark (and the dash) tells those of a colour apart. Lines of other figures
- * than methods have colour and mark by their number.
+ * How lines look: the colour shows what a method does, by its numbers; the mark
+ * and the dash distinguish methods of one colour. Lines that are no methods
+ * have colour and mark by their number.
  */
 #include "analysis/page/plot.h"
 #include "analysis/tables/text.h"
@@ -13,7 +13,7 @@
 
 enum { DASHES = 4 };
 
-/* Each number is that of its colour. */
+/* Each is the number of its colour. */
 enum { GROWS, DROPS, READS, CODES, BOTH, MERGES, OTHERS, COMPARED, FAMILIES };
 
 static const char *const family[FAMILIES] = {
@@ -28,9 +28,10 @@ static const char *const family[FAMILIES] = {
 
 /* --- what a line does ----------------------------------------------------- */
 
-/* Sums over the cells of a line that ran. Entries of a lane at the end, and
- * tokens that there are; of the tokens since the prompt those that it has more
- * than its budget; bytes of what they say, and of as many of dense's. */
+/* Sums over the cells of a line that ran: entries per lane at the end, and all
+ * tokens; entries beyond the budget, and tokens since the prompt; bytes of
+ * codes, and of as many dense entries; shares of bytes read and stored; merged
+ * mass. */
 typedef struct deeds {
   double kept, tokens, more, steps, codes, dense, read, stored, merged;
 } deeds;
@@ -53,7 +54,7 @@ static void add(deeds *d, const kv_grid *g, int r) {
   d->read += number(g, r, "share_read");
   d->stored += number(g, r, "kr");
   d->merged += number(g, r, "mass_merged");
-  if (share <= 0 || tokens <= 0) return; /* dense was not run */
+  if (share <= 0 || tokens <= 0) return; /* dense did not run */
   d->codes += number(g, r, "payload");
   d->dense += bytes / share * kept / tokens;
 }
@@ -90,8 +91,7 @@ bool kv_look_all(kv_variants *v, const kv_grid *g, const kv_variants *before) {
   return d && v->look;
 }
 
-/* 96 numbers look different: the mark moves on when colours have come back to
- * one that they had with it. */
+/* 96 numbers look different: the mark changes before colors repeat with it. */
 kv_look kv_look_number(int n) {
   return (kv_look){n % KV_COLOURS, (n + n / 24) % KV_SHAPES,
                    n / KV_COLOURS % DASHES, false, 0};
@@ -152,7 +152,7 @@ void kv_look_swatch(kv_look k, FILE *f) {
           "<svg class=\"key\" viewBox=\"0 0 34 14\" aria-hidden=\"true\"><path "
           "class=\"k%d l d%d\" d=\"M1,7H33\"/>",
           k.colour, k.dash % DASHES);
-  k.line = 0; /* shown whether the line is or not */
+  k.line = 0; /* shown even if the line is switched off */
   kv_plot_mark(k, true, 17, 7, 4.5, "", f);
   fputs("</svg>", f);
 }

@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Finding the squares of a map, and drawing them.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/page/maps.h"
 #include "analysis/database/say.h"
 #include "analysis/tables/text.h"
@@ -10,14 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The last of some names with blanks between. */
+/* The last of names separated by blanks. */
 static const char *last_of(const char *columns) {
   const char *blank = strrchr(columns, ' ');
   return blank ? blank + 1 : columns;
 }
 
-/* The place of row r on a side of n, looked for from place `near` on, as rows
- * mostly come in the order of their places; n: it is not there. */
+/* The position of row r on a side with n values, searched from `near` on, since
+ * rows are mostly sorted; n: it is not there. */
 static int place_of(const kv_grid *g, const char *columns, int n,
                     const int *side, int near, int r) {
   for (int i = 0; i < n; i++) {
@@ -44,7 +41,7 @@ static int find_side(const kv_map *m, const char *columns, const char *order,
   for (int r = first; r < end; r++) {
     if (!has_square(m->g, m->how, r)) continue;
     int place = place_of(m->g, columns, n, side, near, r);
-    near = place; /* the next row has the same value, or the one behind it */
+    near = place; /* the next row has the same value, or the next one */
     if (place < n) continue;
     for (n++; near && before(m->g, order, r, side[near - 1]); near--)
       side[near] = side[near - 1];
@@ -107,10 +104,10 @@ void kv_map_free(kv_map *m) {
 /* --- drawing -------------------------------------------------------------- */
 
 enum { SHADES = 20, LEFT = 44, RIGHT = 6, TOP = 18, BOTTOM = 36 };
-/* A name takes as much as this of a side; a number, of a square. */
+/* Space for a name at a side, and for a number in a square. */
 enum { NAME_WIDE = 34, NAME_HIGH = 14, NUMBER_WIDE = 22, NUMBER_HIGH = 13 };
 
-/* Of all squares together, in units of the page. */
+/* Width of all squares together, in units of the page. */
 static double wide(const kv_map *m) {
   return fmax(m->how->least_wide,
               fmin(m->how->most_wide, m->how->wide * m->columns));
@@ -120,7 +117,7 @@ static double high(const kv_map *m) {
   return fmin(m->how->most_high, m->how->high * m->rows);
 }
 
-/* -1: nothing is there. */
+/* -1: no value. */
 static int shade_at(const kv_map *m, int row, int column) {
   double x = m->value[row * m->columns + column];
   return isfinite(x) ? (int)lrint(fmin(fmax(x, 0), 1) * SHADES) : -1;
@@ -153,7 +150,7 @@ static void draw_shade(const kv_map *m, int shade, FILE *f) {
   if (n) fputs("\"/>\n", f);
 }
 
-/* Names that have room, on one side. */
+/* Writes names on one side, as many as fit. */
 static void draw_rows(const kv_map *m, FILE *f) {
   int every = (int)ceil(NAME_HIGH * m->rows / high(m));
   for (int r = 0; r < m->rows; r += every) {

@@ -23,8 +23,8 @@ typedef struct kv_maps {
   const char *order; /* column of numbers that sorts `column`; NULL: itself */
   const char *value; /* column of the shares, 0 to 1, that are drawn */
   const char *row_title, *column_title; /* of the two sides, on the page */
-  const char *row_name, *column_name;   /* columns of texts that label places
-                                           instead of their values; or NULL */
+  const char *row_name, *column_name;   /* columns of texts that are labels
+                                           instead of these values; or NULL */
   bool numbered;                        /* columns are labelled 1, 2, .. */
   bool shared;       /* all maps of a figure have the same sides */
   double wide, high; /* of a square, if the map has space */
@@ -36,18 +36,17 @@ typedef struct kv_map {
   const kv_grid *g;
   const kv_maps *how;
   int rows, columns;
-  int *row, *column; /* [rows], [columns] the first row of the grid with each
-                        value */
-  double *value;     /* [rows][columns]; NaN: no row of the grid has it */
+  int *row,
+      *column; /* [rows], [columns] the first row of the grid with each value */
+  double *value; /* [rows][columns]; NaN: no row of the grid has it */
 } kv_map;
 
-/* Makes the map of the rows first .. end - 1 of g, with the sides of the rows
- * side_first .. side_end - 1, so that several maps can share sides. False: no
- * memory, which was printed (kv_tell_short), and *out is empty. */
+/* Makes the map of rows first .. end - 1 of g, with the sides of rows
+ * side_first .. side_end - 1, so that maps can share sides. False: no memory,
+ * which was printed (kv_tell_short), and *out is empty. */
 bool kv_map_find(const kv_grid *g, const kv_maps *how, int side_first,
                  int side_end, int first, int end, kv_map *out);
-/* Writes the map with `heading` above it, which is also its text for screen
- * readers. */
+/* Writes the map with `heading` above it, also its text for screen readers. */
 void kv_map_draw(const kv_map *m, const char *heading, FILE *f);
 void kv_map_free(kv_map *m); /* accepts an empty one */
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The page of `kvreport html` while it is written: what all its figures share,
- * and its tables. analysis/command_html.c opens the database, fills in a
- * kv_page and calls the figures (analysis/figures/figures.h) and the tables
- * here in order; figures call the rest. All write HTML to p->f, whose errors
+ * The page of `kvreport html` while it is written: what all figures share, and
+ * its tables. analysis/command_html.c opens the database, fills in a kv_page
+ * and calls the figures (analysis/figures/figures.h) and the tables here in
+ * order; figures call the rest. All write HTML to p->f, whose errors
  * kv_output_close finds. Functions that query the database return an exit code
- * (analysis/database/say.h): KV_EXIT_OK, or an error that was printed. Lack of
- * memory elsewhere is printed by kv_tell_short and leaves the page unwritten.
+ * (analysis/database/say.h): KV_EXIT_OK, or an error that was printed. Other
+ * lack of memory is printed by kv_tell_short and leaves the page unwritten.
  */
 #ifndef KV_ANALYSIS_PAGE_H
 #define KV_ANALYSIS_PAGE_H
@@ -54,14 +54,13 @@ void kv_page_answered(const kv_page *p, const char *text, const char *name,
 void kv_page_table(const kv_page *p, const kv_grid *g, const char *label,
                    const char *columns);
 
-/* More marks, or rows of a table, make a page too large to send: the rest is
- * left to files. */
+/* Most marks, or rows of a table: more would make the page too large to send.
+ * The rest is only in files. */
 enum { KV_PAGE_MOST = 1000 };
 
 /* Writes n and a noun with the singular `one`: "1 result", "2 results". */
 void kv_page_count(FILE *f, int n, const char *one);
-/* The line, a number in p->variants, of the cell with this key; -1: no such
- * cell. */
+/* The line (a number in p->variants) of the cell with this key; -1: none. */
 int kv_page_variant(const kv_page *p, const char *key);
 
 #endif

@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * What every part of the page uses: legend, captions with their data, tables.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/database/say.h"
 #include "analysis/page/page.h"
 #include "analysis/tables/grid_write.h"
@@ -17,7 +14,7 @@ void kv_page_count(FILE *f, int n, const char *one) {
 
 int kv_page_variant(const kv_page *p, const char *key) {
   const kv_grid *g = &p->cell;
-  int at = kv_grid_column(g, "key"); /* looked up once, of thousands of rows */
+  int at = kv_grid_column(g, "key"); /* looked up once for thousands of rows */
   for (int r = 0; r < g->rows; r++)
     if (!strcmp(g->value[r * g->columns + at].text, key))
       return p->variants.of[r];
@@ -26,7 +23,7 @@ int kv_page_variant(const kv_page *p, const char *key) {
 
 /* --- data inside the page ------------------------------------------------- */
 
-/* What RFC 3986 lets stand for itself, and the comma; all else by bytes. */
+/* Percent-encodes all but RFC 3986's unreserved characters and the comma. */
 static void percent(const char *t, FILE *f) {
   for (; *t; t++)
     if (isalnum((unsigned char)*t) || strchr("-._~,", *t))
@@ -35,16 +32,15 @@ static void percent(const char *t, FILE *f) {
       fprintf(f, "%%%02X", (unsigned)(unsigned char)*t);
 }
 
-/* Text of a file that is larger stands elsewhere: a page is to be sent. */
+/* Larger data files are not in the page, which must be small enough to send. */
 enum { MOST_DATA = 100 * 1024 };
 
-/* The text of a file, to be freed; NULL: too large, or no memory, which is
- * said.
- */
+/* The text of a data file, to be freed; NULL: too large, or no memory
+ * (printed). */
 static char *csv_of(const kv_grid *g) {
   size_t size = 0, cells = (size_t)g->rows * (size_t)g->columns;
   char *text = NULL;
-  if (cells > MOST_DATA / 2) return NULL; /* each takes two bytes and more */
+  if (cells > MOST_DATA / 2) return NULL; /* each takes at least two bytes */
   FILE *memory = open_memstream(&text, &size);
   if (memory) kv_grid_write(g, KV_CSV, memory);
   bool good = memory && !fclose(memory);
@@ -118,7 +114,7 @@ typedef enum kind {
 typedef struct column {
   char name[40], title[80]; /* in the grid; on the page */
   kind kind;
-  const char *class; /* of its cells; NULL: it is left out */
+  const char *class; /* of its cells; NULL: no column */
 } column;
 enum { COLUMNS = 64 };
 
@@ -173,7 +169,7 @@ static void mark(const kv_grid *g, int row, FILE *f) {
     fputs("one run", f);
 }
 
-enum { DIGITS = 10 }; /* shown of a digest */
+enum { DIGITS = 10 }; /* digits shown of a digest */
 
 /* A specification may break after each parameter. */
 static void long_text(const char *t, FILE *f) {
@@ -193,7 +189,7 @@ static void short_text(const char *t, FILE *f) {
   kv_text_html(text, f);
 }
 
-/* The line that a row is of; -1: of none of them. */
+/* The line to which a row belongs; -1: none. */
 static int line_of(const kv_page *p, const kv_grid *g, int row) {
   char name[200];
   if (g == &p->cell) return p->variants.of[row];
@@ -201,7 +197,7 @@ static int line_of(const kv_page *p, const kv_grid *g, int row) {
     return kv_page_variant(p, kv_grid_text(g, row, "key"));
   if (kv_grid_column(g, "method") < 0) return -1;
   snprintf(name, sizeof name, "%s", kv_grid_text(g, row, "method"));
-  char *baseline = strstr(name, ", baseline"); /* as kv_answer_ask says it */
+  char *baseline = strstr(name, ", baseline"); /* added by kv_answer_ask */
   if (baseline) *baseline = 0;
   return kv_variants_same(&p->variants, name);
 }
@@ -213,9 +209,8 @@ static bool has_numbers(const kv_grid *g, const column *c) {
   return false;
 }
 
-/* Numbers stand at the right, which needs no class: most cells are numbers; so
- * do means with their errors, which a table in order has. NULL: the column is
- * left out. */
+/* Numbers are at the right, without a class because most cells are numbers; so
+ * are means with errors, which a sorted table has. NULL: no column. */
 static const char *class_of(const kv_grid *g, const column *c, bool whole) {
   if (c->kind >= SOME && c->kind <= SOME_BYTES && !has_numbers(g, c))
     return NULL;
@@ -282,7 +277,7 @@ static void row(const kv_page *p, const kv_grid *g, int r, int n,
   fputs("\n", p->f);
 }
 
-/* HTML lets the ends of cells and rows be left out: a page has 100,000. */
+/* HTML allows omitting the ends of cells and rows: a page has 100,000. */
 void kv_page_table(const kv_page *p, const kv_grid *g, const char *label,
                    const char *columns) {
   static const char *const sorted[] = {" aria-sort=ascending",

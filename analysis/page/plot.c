@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Drawing. Units are those of the viewBox; a plot is as wide as its page.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/page/plot.h"
 #include "analysis/tables/text.h"
 
@@ -9,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MANY = 64, BEYOND = 26 /* the strip above a y axis that is cut */ };
+enum { MANY = 64, BEYOND = 26 /* the strip above a cut y axis */ };
 enum { LEFT = 58, RIGHT = 16, TOP = 30, BOTTOM = 46 };
 
 typedef struct box {
@@ -34,8 +31,8 @@ static bool drawn(const kv_plot *p, const kv_mark *m) {
   return kv_axis_takes(&p->x, m->x) && kv_axis_takes(&p->y, m->y);
 }
 
-/* Where a mark stands: in the strip above the axis those at one place stand
- * beside each other. */
+/* The x of a mark. In the strip above the axis, marks at one place are side by
+ * side. */
 static double at_x(const kv_plot *p, int i) {
   double x = px(p, p->mark[i].x);
   int before = 0;
@@ -54,7 +51,7 @@ static void number(const kv_axis *a, double v, FILE *f) {
           a->percent ? v * 100 : v);
 }
 
-/* Where a y axis is cut: a line with a zigzag, and what the strip means. */
+/* Draws the cut of a y axis: a line with a zigzag, and the strip's meaning. */
 static void draw_cut(const kv_plot *p, FILE *f) {
   fprintf(f,
           "<path class=\"zero\" d=\"M%d,%dh6l4,-5l4,10l4,-10l4,5H%.1f\"/>"
@@ -108,7 +105,7 @@ static void draw_lines(const kv_plot *p, FILE *f) {
   }
 }
 
-/* --- names beside the lines ----------------------------------------------- */
+/* --- names of lines ------------------------------------------------------- */
 
 static double overlap(box a, box b) {
   double w = fmin(a.x + a.w, b.x + b.w) - fmax(a.x, b.x);
@@ -116,7 +113,8 @@ static double overlap(box a, box b) {
   return w > 0 && h > 0 ? w * h : 0;
 }
 
-/* What a name would cover: points, the frame's outside. */
+/* The cost of a name at a place: points covered, and parts outside the
+ * frame. */
 static double cost(const kv_plot *p, box at) {
   double sum = 0;
   for (int i = 0; i < p->n; i++) {
@@ -147,8 +145,8 @@ static bool overlaps(box at, int n, const box *taken) {
   return false;
 }
 
-/* The best place beside a mark of first..last on the front that no other name
- * has. False: there is none. */
+/* The best place next to a mark of first..last on the front that no other name
+ * covers. False: none. */
 static bool place_label(const kv_plot *p, int first, int last, double w, int n,
                         const box *taken, box *best) {
   static const double dx[] = {10, 9, 9, -10, -9, -9, 0, 0, 0, 0};
@@ -169,7 +167,7 @@ static bool place_label(const kv_plot *p, int first, int last, double w, int n,
   return least < HUGE_VAL;
 }
 
-/* A name that finds no place is left out: the table has it. */
+/* A name without a place is omitted: the table has it. */
 static void draw_labels(const kv_plot *p, FILE *f) {
   box taken[MANY];
   int n = 0;

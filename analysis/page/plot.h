@@ -24,8 +24,7 @@ enum { KV_COLOURS = 8, KV_SHAPES = 12 };
  * which v was found. Lines that are also in `before` get their looks from
  * there. False: no memory. */
 bool kv_look_all(kv_variants *v, const kv_grid *g, const kv_variants *before);
-/* The look of line number `line` of v; and of the n-th thing that is no method.
- */
+/* The look of line number `line` of v; and of the n-th line of no method. */
 kv_look kv_look_line(const kv_variants *v, int line);
 kv_look kv_look_number(int n);
 /* Writes a small line with its mark, for tables. */
@@ -59,8 +58,7 @@ void kv_axis_fit(kv_axis *a, int n, const kv_mark *mark, bool is_y);
 /* The same for a y axis of errors: if a few (at most a quarter) are above ten
  * times the median, the axis ends below them. True: some are beyond it. */
 bool kv_axis_fit_most(kv_axis *a, int n, const kv_mark *mark);
-/* Writes round numbers inside the limits to tick; returns how many, at most 16.
- */
+/* Writes round numbers inside the limits to tick; returns how many. */
 int kv_axis_ticks(const kv_axis *a, double tick[16]);
 /* Can the value be drawn? It must be finite, not beyond 1e30, and on a
  * logarithmic axis at least 1e-30. */

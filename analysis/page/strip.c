@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Drawing. Units are those of the viewBox, which is as wide as the page.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/page/strip.h"
 #include "analysis/database/say.h"
 #include "analysis/tables/text.h"
@@ -37,7 +34,7 @@ static bool drawn(const frame *w, const kv_strip_item *i) {
          (i->kind == KV_STRIP_POINT || kv_axis_takes(&w->x, i->x1));
 }
 
-/* Names take what they need of the left side, notes of the right one. */
+/* Names take the space they need at the left, notes at the right. */
 static bool measure(const kv_strip *s, frame *w) {
   int name = 0, note = 0, n = 0;
   kv_mark *end = calloc(2 * (size_t)s->n + 2, sizeof *end);
@@ -127,7 +124,7 @@ static void draw_point(const frame *w, const kv_strip_item *i, FILE *f) {
   kv_plot_mark(look, i->solid, at(w, i->x0), middle(i->row), 5, i->tip, f);
 }
 
-/* Points last, above what else is in their row. */
+/* Points last, above the other items of their row. */
 static void draw_items(const frame *w, FILE *f) {
   for (int n = 0; n < w->s->n; n++) {
     const kv_strip_item *i = &w->s->item[n];

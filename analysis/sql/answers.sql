@@ -1,11 +1,11 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
 -- Evaluations: what a model answered while a method held its cache. Closed
--- loop, so these are no cells. As of runs the newest code of a method counts,
--- here of a method as it was asked of a model: code is that of its file, too.
--- The program fills newest_evaluation, item_mean and task_mean once, where they
--- are asked (kv_results_answers), for a large database has a million numbers;
--- before that the views over them are empty.
+-- loop, so these are no cells. As for runs, the newest code of a method counts,
+-- here per method as typed and model; code includes its file. The program fills
+-- newest_evaluation, item_mean and task_mean once, when they are needed
+-- (kv_results_answers), because a large database has a million numbers. Before
+-- that the views over them are empty.
 
 CREATE TEMP VIEW newest_evaluations AS
 WITH found AS MATERIALIZED
@@ -38,17 +38,17 @@ SELECT e.model, e.task, e.item, e.number AS question, e.prompt_len, e.n_tokens,
 FROM newest_evaluation e JOIN platform p USING (platform)
 ORDER BY model, task, item, question, method, basis, asked, key;
 
--- Every number of these.
+-- Every number of these evaluations.
 CREATE TEMP VIEW answer_values AS
 SELECT e.key, v.name, n.unit, v.value
 FROM newest_evaluation e JOIN evaluated v USING (evaluation_id)
   JOIN quantity n USING (name)
 ORDER BY e.key, v.name;
 
--- The mean over the questions of an item. A number that is compared with
--- dense's becomes its share of what dense has for the same question. bytes.read
--- is what a decode step reads and scans in the replay of the same tokens: a
--- session counts what it holds alone.
+-- The mean over the questions of an item. A number that is compared with dense
+-- becomes a share of dense's for the same question. bytes.read is what a decode
+-- step reads and scans in the replay of the same tokens: a session counts held
+-- bytes only.
 CREATE TEMP VIEW item_means AS
 WITH number AS MATERIALIZED
   (SELECT e.model, e.model_digest, e.platform, e.task, e.item, e.method,
@@ -76,9 +76,9 @@ GROUP BY n.model, n.model_digest, n.platform, n.task, n.method, n.basis,
   n.asked, n.measure, n.item;
 CREATE TEMP TABLE item_mean AS SELECT * FROM item_means LIMIT 0;
 
--- Means over the items of a task, each with its standard error. A task counts
--- for a model, it is measurable, where dense answers 60 % of it and more, or
--- where nothing is answered, as in prose.
+-- Means over the items of a task, each with its standard error. A task is
+-- measurable for a model if dense answers at least 60 % of it, or if nothing is
+-- answered, as in prose.
 CREATE TEMP VIEW task_means AS
 WITH mean AS MATERIALIZED
   (SELECT model, model_digest, platform, task, method, basis, asked, measure,
@@ -102,12 +102,12 @@ SELECT m.model, p.torch, p.transformers, p.processor, p.threads, p.dtype,
 FROM task_mean m JOIN platform p USING (platform)
 ORDER BY m.model, p.platform, m.task, m.method, m.basis, m.asked, m.measure;
 
--- The same, a row for each method, budget and task, with how many of the
--- task's questions were answered, and of how many items any was, and what for
--- people is a place: the task, and the model and the platform where there are
--- several. loglik: the sum over an answer's tokens, of rows of earlier
--- versions; loglik_some: loglik_token is not of all questions that have either.
--- reason: why a question has no answer, or an answer lacks a number.
+-- The same, a row per method, budget and task, with the number of questions
+-- answered, the number of items with an answer, and `place`, a name for people:
+-- the task, and the model and platform if there are several. loglik: the sum
+-- over an answer's tokens, in rows of earlier versions; loglik_some:
+-- loglik_token does not cover all questions that have either. reason: why a
+-- question has no answer, or an answer lacks a number.
 -- list answer: exact loglik_token loglik kl agree
 CREATE TEMP VIEW answers AS
 WITH row AS MATERIALIZED
@@ -156,8 +156,8 @@ FROM row r JOIN whole a USING (model_digest, platform, task)
 ORDER BY place, w.measurable DESC, r.basis, r.asked, w.exact DESC,
   coalesce(w.loglik_token, w.loglik) DESC, w.ppl, r.method;
 
--- Perplexity less dense's from a position on (ppl.16: of tokens 16 to 31), a
--- panel for each place and budget.
+-- The difference of perplexity from dense's at a position (ppl.16: tokens 16 to
+-- 31), a panel for each place and budget.
 CREATE TEMP VIEW perplexities AS
 SELECT a.place || iif(m.asked = '', '', ' at ' || m.asked) AS panel,
   m.method AS series, m.basis, m.asked,
@@ -171,7 +171,7 @@ FROM task_mean m JOIN platform p USING (platform) JOIN answers a
 WHERE m.measure GLOB 'ppl.[0-9]*' AND m.method <> 'dense'
 ORDER BY panel, series, position;
 
--- Why a task is not measurable; empty where it is.
+-- Why tasks are not measurable.
 CREATE TEMP VIEW unmeasured AS
 SELECT DISTINCT place, 'not measurable: ' || coalesce('dense answers '
   || CAST(round(100 * dense_exact) AS INTEGER) || ' % of it and not 60 %',

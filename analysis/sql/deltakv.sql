@@ -1,9 +1,9 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- What the page draws of runs of deltakv, after its paper: one parameter turned
--- while the others stand, its ablations, and its shares of bytes and tokens
--- beside the paper's equations. Means are over the traces on which anything of
--- deltakv ran, where each of them has an answer.
+-- Figures of deltakv, as in its paper: one parameter varied with the others
+-- fixed, its ablations, and its shares of bytes and tokens next to the paper's
+-- equations. Means are over the traces on which any deltakv ran, and exist only
+-- if each of them has a result.
 
 CREATE TEMP VIEW residual_run AS
 SELECT DISTINCT key, place, kr, cr, output_error, confirmed, params,
@@ -17,10 +17,10 @@ SELECT DISTINCT key, place, kr, cr, output_error, confirmed, params,
 FROM told_once LEFT JOIN (SELECT key, code FROM run) USING (key)
   LEFT JOIN compressor c USING (code) WHERE method = 'deltakv';
 
--- A parameter and its values, of rows alike in all others; of compressors the
--- bytes stored stand for the width of their latents. And widths of compressors
--- themselves, of files alike in all others, where kvreplay residuals looked at
--- the files.
+-- A parameter and its values, over rows equal in all others; for compressors
+-- the bytes stored stand for the width of their latents. Also widths of
+-- compressors themselves, over files equal in all else, if kvreplay residuals
+-- read the files.
 CREATE TEMP VIEW dials AS
 WITH one AS MATERIALIZED (SELECT * FROM residual_run),
 long AS
@@ -60,9 +60,9 @@ FROM mean m JOIN (SELECT dial, rest FROM mean GROUP BY dial, rest
   HAVING count(*) > 1) USING (dial, rest)
 ORDER BY dial, series, rest, turn;
 
--- With and without references and compressor, alike in all else. An ablation is
--- trained as it is run; whose weights were not looked at (kvreplay residuals)
--- may have learned otherwise.
+-- With and without references and compressor, equal in all else. An ablation is
+-- trained as it is run; weights that kvreplay residuals did not read may have
+-- learned otherwise.
 CREATE TEMP VIEW ablations AS
 WITH one AS MATERIALIZED
   (SELECT *, json_remove(params, '$.compressor', '$.references') AS rest,

@@ -1,10 +1,10 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- How far the log-sum-exp of a pruned cache drifts from that of all, after
--- Hard-KV's paper.
+-- How far the log-sum-exp of a pruned cache drifts from that of all tokens, as
+-- in Hard-KV's paper.
 
--- The running sum of lse_error at the budget of the pictures, of methods that
--- have any: at most 121 steps of a line, the last among them.
+-- The running sum of lse_error at the budget of the maps, of methods that have
+-- any: at most 121 steps per line, including the last.
 CREATE TEMP VIEW drifts AS
 WITH ran AS MATERIALIZED
   (SELECT d.*, m.mean FROM drawn_run d
@@ -18,7 +18,7 @@ FROM ran JOIN step_cost s USING (run_id)
 WHERE step > prompt_len AND (n_tokens - step) % every = 0
 ORDER BY panel, series, basis, asked, step;
 
--- What merging adds to it: of two lines that differ in nothing else.
+-- What merging adds to the drift: for two lines that differ in nothing else.
 CREATE TEMP VIEW merging AS
 WITH drawn AS MATERIALIZED (SELECT * FROM drifts)
 SELECT panel, d.series, basis, asked, m.prompt_len, step,

@@ -1,13 +1,13 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- What the page draws of how tokens are stored, as views over those of
--- views.sql: formats, sparsity, kinds of bytes, pages. A mean is over the
--- traces on which anything of its figure ran, where each of them has an answer;
--- those of one unit (view `repeated` of means.sql) count as one.
+-- Figures of how tokens are stored: formats, sparsity, kinds of bytes, pages. A
+-- mean is over the traces on which any cell of its figure ran, and exists only
+-- if each of them has a result. Traces of one unit (view `repeated` of
+-- means.sql) count as one.
 
--- Cells that have an error, with the name of their line and where they ran; of
--- those whose tokens are coded by +FORMAT, the name without it, and the formats
--- of keys and values with their bits. A format alone (k8v4) is dense+FORMAT: it
+-- Cells that have an error, with their line's name and where they ran. If
+-- tokens are coded by +FORMAT: also the name without it, and the formats of
+-- keys and values with their bits. A format alone (k8v4) is dense+FORMAT: it
 -- stores the same, and has that name and its settings here.
 CREATE TEMP VIEW told AS
 WITH named AS
@@ -32,7 +32,7 @@ SELECT *, method = 'quant' OR method LIKE '%+quant' AS coded,
     ELSE CAST(substr(v, -1) AS INTEGER) END AS v_bits
 FROM cells;
 
--- The same, with the means of traces of one unit.
+-- The same, averaged over traces of one unit.
 CREATE TEMP VIEW told_once AS
 SELECT label, basis, asked, place, method, params, settings, arithmetic, coded,
   bare, k, v, k_bits, v_bits, avg(1 - kept / n_tokens) AS dropped,
@@ -40,8 +40,8 @@ SELECT label, basis, asked, place, method, params, settings, arithmetic, coded,
   min(confirmed) AS confirmed, min(key) AS key
 FROM told GROUP BY label, basis, asked, place;
 
--- More bits for keys against the same bits the other way round: cells of which
--- both were run, alike in all else.
+-- More bits for keys, against the mirrored bits: cells for which both ran,
+-- equal in all else.
 CREATE TEMP VIEW mirrors AS
 WITH one AS MATERIALIZED
   (SELECT bare, place, basis, asked, k, v, k_bits, v_bits, kr, output_error,
@@ -69,8 +69,8 @@ FROM two GROUP BY bare, basis, asked, k, v
 HAVING count(*) = (SELECT count(DISTINCT place) FROM two)
 ORDER BY method, basis, avg(kr) DESC, asked, pair;
 
--- Fewer bits, fewer tokens, or both: of a method that was run at budgets as it
--- is and with +int8, these, and dense with +int8.
+-- Fewer bits, fewer tokens, or both: a method that ran at budgets both alone
+-- and with +int8, these runs, and dense with +int8.
 CREATE TEMP VIEW pruning AS
 WITH wide AS MATERIALIZED
   (SELECT replace(replace(replace(replace(replace(bare,
@@ -105,8 +105,8 @@ GROUP BY base, series, basis, asked
 HAVING count(*) = (SELECT count(DISTINCT place) FROM whole)
 ORDER BY method, series, kr, asked;
 
--- LeanKV's tokens by head, by layer, or as many in every head: of rows alike in
--- variant and formats, where at least two of the three were run.
+-- LeanKV's tokens by head, by layer, or the same number in every head: rows
+-- with equal variant and formats, if at least two of the three ran.
 CREATE TEMP VIEW sparsity AS
 WITH lean AS MATERIALIZED
   (SELECT 'variant=' || json_extract(params, '$.variant') || ' high=' ||
@@ -129,8 +129,8 @@ HAVING count(*) = (SELECT count(DISTINCT place) FROM lean)
 ORDER BY alike, sparsity, dropped, label, basis, asked;
 
 -- What is stored at the end, by kind, as shares of the dense cache of the same
--- trace: the codes alone, as papers count, and all that they cannot do without;
--- and the unified pages that would hold it, where that layout was run.
+-- trace: only the codes, as papers count, and everything needed; and the
+-- unified pages that would hold it, if that layout ran.
 CREATE TEMP VIEW charged AS
 WITH shares AS
   (SELECT c.*, bytes_end / share_end AS dense,
@@ -153,8 +153,8 @@ FROM one GROUP BY label, basis, asked
 HAVING count(*) = (SELECT count(DISTINCT place) FROM one)
 ORDER BY everything DESC, label, basis, asked;
 
--- Runs of every line at the budget of the pictures, and every how many steps of
--- one are drawn, the last among them, so that there are 121 at most.
+-- Runs of every line at the budget of the maps, and every how many steps to
+-- draw one, counted from the last, so that at most 121 are drawn.
 CREATE TEMP VIEW drawn_run AS
 SELECT r.run_id, t.name AS trace, r.prompt_len, r.observe, l.label, l.basis,
   l.asked, coalesce(r.confirmed, 0) AS confirmed,
@@ -162,11 +162,11 @@ SELECT r.run_id, t.name AS trace, r.prompt_len, r.observe, l.label, l.basis,
 FROM newest r JOIN trace t USING (identity) JOIN line l USING (key)
 WHERE l.asked = '' OR (l.basis, l.asked) = (SELECT basis, asked FROM pictured);
 
--- What memory each layout would hold (kvreplay run --layout): bytes of K and V,
--- beside those of dense; share_freed: of the bytes given up, what came free.
--- Beside a layout the fullest of N ranks (its tp=N), which is a row of its own
--- where the layout without ranks was not asked for; rank_even: what that rank
--- holds on average, of an Nth of all.
+-- The memory that each layout would hold (kvreplay run --layout): bytes of K
+-- and V as a share of dense's; share_freed: freed / vacated bytes. With a
+-- layout is shown the fullest of N ranks (its tp=N), which is a row of its own
+-- if the layout without ranks was not requested; rank_even: what that rank
+-- holds on average, as a share of an Nth of all.
 CREATE TEMP VIEW layouts AS
 WITH ranked AS
   (SELECT *, substr(layout, 1, instr(layout, ':tp=') - 1) AS whole,
@@ -199,9 +199,9 @@ WHERE k.layout IS NOT l.layout OR NOT EXISTS
 ORDER BY c.trace, c.prompt_len, c.observe, c.method, c.budget, c.params,
   c.basis, c.asked, c.key, l.layout, ranks;
 
--- What caches on the device did for what lies in the host's memory (kvreplay
--- run --cache): entries looked up and found, and bytes a decode step of the
--- others, also as a share of those without a cache.
+-- What caches on the device did for entries in host memory (kvreplay run
+-- --cache): entries looked up and found, and bytes per decode step of those not
+-- found, also as a share of the bytes without a cache.
 CREATE TEMP VIEW device_caches AS
 SELECT c.trace, c.prompt_len, c.observe, c.method, c.params, c.spec, c.basis,
   c.asked, c.budget, d.cache, d.looked, d.hits,
@@ -228,9 +228,9 @@ WHERE (s.layout LIKE 'pages%' OR s.layout LIKE 'unified%')
   AND ((n_tokens - s.step) % every = 0)
 ORDER BY s.layout DESC, trace, prompt_len, observe, label, basis, asked, s.step;
 
--- Layouts of regular indices: what lanes hold as a share of what all would if
--- they were as long as the longest (utilisation, the paper's), and of the slots
--- that the layout holds (used). Without those of ranks (tp=) and of one mask
+-- Layouts of regular indices: what lanes hold as a share of what they would if
+-- all were as long as the longest (utilisation, the paper's), and of the slots
+-- that the layout holds (used). Without layouts of ranks (tp=) and of one mask
 -- (masks=), which count other lanes or other entries of the same cell.
 CREATE TEMP VIEW utilised AS
 WITH shares AS
@@ -251,8 +251,9 @@ FROM shares GROUP BY label, layout, basis, asked
 HAVING count(*) = (SELECT count(DISTINCT place) FROM shares)
 ORDER BY utilisation DESC, label, basis, asked, layout;
 
--- What they hold at each step, a panel a cell, and where a rewrite has paid:
--- tokens seen when its memory-time integral was no more than that of masks.
+-- What these layouts hold at each step, a panel per cell, and when a rewrite
+-- has paid: the tokens seen when its memory-time integral was down to that of
+-- masks.
 CREATE TEMP VIEW rewritten AS
 WITH ran AS MATERIALIZED (SELECT * FROM drawn_run),
 held AS

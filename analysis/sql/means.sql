@@ -1,11 +1,11 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Means over traces, a view over those of views.sql: what `kvreport table
--- --mean` and the tables below the page's large figures show.
+-- Means over traces, for `kvreport table --mean` and the tables below the
+-- page's large figures.
 
--- Which traces count as one, in a sentence; no row where none do. A unit is a
--- request, the length of its prompt, and what is observed. They are those of
--- the cells in `line`, or all where it is empty.
+-- Which traces count as one, in a sentence; no row if none do. A unit is a
+-- request, the length of its prompt, and what is observed. Units are those of
+-- the cells in `line`, or of all cells if it is empty.
 CREATE TEMP VIEW repeated AS
 WITH unit AS
   (SELECT DISTINCT group_concat(trace, ' and ') AS names
@@ -19,20 +19,20 @@ SELECT 'Traces that hold the same request count as one: '
   || iif(count(*) > 4, '; and ' || (count(*) - 4) || ' more', '') || '.' AS said
 FROM counted HAVING count(*) > 0;
 
--- What they are about, and what they call each line; filled by the program,
--- for a name is made from all rows.
+-- The cells of the means, and the name of each cell's line. The program fills
+-- it, since a name depends on all rows.
 CREATE TEMP TABLE line(key TEXT, basis TEXT, asked TEXT, label TEXT,
   PRIMARY KEY (key, basis, asked));
 
--- The mean over traces of what was asked alike, of the cells in `line`, and its
--- standard error, that of the traces' means; null for fewer than five. Traces
--- of one unit (view `repeated`) count as one, which has their means. `traces`
--- have an answer, of `traces_all`: where they differ the mean is one of those
--- that have, and may be compared with that of the same traces alone. `refused`
--- is how many of the others were refused or failed, `reason` that of the first
--- by name; the rest was not run. Needles are of the traces that have any.
--- Shares of dense need it on each trace, and what was scanned a kvreplay that
--- counted it.
+-- The mean over traces of cells in `line` with the same name and budget, and
+-- its standard error, that of the traces' means; null for fewer than five.
+-- Traces of one unit (view `repeated`) count as one, with their mean. `traces`
+-- of `traces_all` have a result. If the numbers differ, the mean is over those
+-- that have one, and may only be compared with means of the same traces.
+-- `refused` is how many of the others were refused or failed, with the `reason`
+-- of the first by name; the rest did not run. Needles are means over the traces
+-- that have any. Shares of dense need dense on each trace, and share_scanned a
+-- kvreplay that counted it.
 -- list share: share_end share_read share_scanned
 -- list mean: kept kr
 CREATE TEMP VIEW summary AS
@@ -79,7 +79,8 @@ SELECT e.method, e.basis, e.asked, traces, traces_all, refused,
 FROM every e LEFT JOIN mean m USING (method, basis, asked)
 ORDER BY e.method, e.basis, length(e.asked), e.asked;
 
--- Why means of lines are not of all traces: a sentence for lines alike in it.
+-- Why means of lines are not over all traces: one sentence for all lines with
+-- the same reason.
 CREATE TEMP VIEW reasons AS
 WITH some AS
   (SELECT method, asked, traces || ' of ' || traces_all || ' traces: '

@@ -1,12 +1,11 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- What the page's maps draw, as views over those of views.sql. They name lines
--- as figures do: by the table `line`, which the program fills (lines.c). Traces
--- of one unit (view `repeated` of means.sql) count as one, which has their
--- means.
+-- The page's maps, as views over those of views.sql. The table `line`, which
+-- the program fills (lines.c), has the names of lines. Traces of one unit (view
+-- `repeated` of means.sql) count as one, with their mean.
 
--- The budget at which the pictures of budgets are drawn: the one that most
--- lines were asked for, and of those the least, where most is given up.
+-- The budget of the maps: the one with most lines and, of several, the least,
+-- where most is given up.
 CREATE TEMP VIEW pictured AS
 SELECT basis, asked FROM line JOIN cell USING (key, basis, asked)
 WHERE asked <> '' AND output_error IS NOT NULL
@@ -14,7 +13,7 @@ GROUP BY basis, asked
 ORDER BY count(DISTINCT label) DESC, avg(budget), basis, asked LIMIT 1;
 
 -- What each layer and KV head keeps at the end, as a share of all tokens: the
--- mean over the traces of one shape, where each of them has an answer.
+-- mean over the traces of one shape, if each of them has a result.
 CREATE TEMP VIEW heads AS
 WITH ran AS MATERIALIZED
   (SELECT r.run_id, count(*) / (max(head) + 1) AS layers,
@@ -38,9 +37,9 @@ GROUP BY layers, kv_heads, label, basis, asked, layer, head
 HAVING count(*) = traces_all
 ORDER BY layers, kv_heads, label, basis, length(asked), asked, layer, head;
 
--- Recall of methods that look at pages, by their size. A line here is one of
--- the figures without its page; its means are over those traces on which most
--- of its pages and budgets were run, where each of them has an answer.
+-- Recall by page size, of methods that select pages. A line is one of the
+-- figures without its page. Its means are over the traces on which most of its
+-- pages and budgets ran, if each of them has a result.
 CREATE TEMP VIEW pages AS
 WITH ran AS MATERIALIZED
   (SELECT replace(label, ' page=' || json_extract(params, '$.page'), '')
@@ -64,9 +63,9 @@ FROM ran r JOIN wide USING (method, place) GROUP BY method, page, basis, asked
 HAVING count(*) = (SELECT count(*) FROM wide w WHERE w.method = r.method)
 ORDER BY method, page, basis, avg(budget), asked;
 
--- The mass kept on needles, as a share of what dense attention puts there, by
--- where the needle stands and how long the prompt is: of traces whose name says
--- both (traces/examples/needles.py), the mean over those alike in them.
+-- The mass kept on needles, as a share of dense's, by the needle's depth and
+-- the prompt's length: for traces with both in their names
+-- (traces/examples/needles.py), averaged over traces equal in both.
 CREATE TEMP VIEW needles AS
 WITH placed AS MATERIALIZED
   (SELECT needle_place(t.name, 0) AS depth, needle_place(t.name, 1) AS length,
@@ -82,11 +81,11 @@ SELECT label AS method, basis, asked, depth, length, count(*) AS traces,
 FROM one GROUP BY label, basis, asked, depth, length
 ORDER BY label, basis, length(asked), asked, depth, length;
 
--- Of runs with --tokens, the newest of each line and budget: the means over
--- layers, lanes and traces. Stored: by 24 bins of the tokens and 25 moments,
--- from the prompt's end (moment 0) to the last step (24); a share of those
--- tokens of the bin that had entered. Shown: a share of the decode steps since
--- they did, the same in every moment of a bin.
+-- From the newest run with --tokens of each line and budget: means over layers,
+-- lanes and traces. stored: by 24 bins of the tokens and 25 moments, from the
+-- prompt's end (moment 0) to the last step (24), the share of the bin's tokens
+-- that had entered and are still stored. shown: the share of the decode steps
+-- since they entered, the same in every moment of a bin.
 CREATE TEMP VIEW tokens AS
 WITH RECURSIVE bins(bin) AS
   (SELECT 0 UNION ALL SELECT bin + 1 FROM bins WHERE bin < 23),
@@ -112,8 +111,8 @@ SELECT method, basis, asked, bin, moment, count(*) AS lanes,
 FROM one GROUP BY method, basis, asked, bin, moment
 ORDER BY method, basis, asked, bin, moment;
 
--- How alike two lines' stored tokens are (Jaccard), after the prompt and at the
--- end: the mean over traces, layers and lanes that both have.
+-- The overlap of two lines' stored tokens (Jaccard), after the prompt and at
+-- the end: the mean over traces, layers and lanes that both have.
 CREATE TEMP VIEW overlap AS
 WITH kept AS MATERIALIZED
   (SELECT l.label, l.basis, l.asked, r.identity, t.request, r.prompt_len,

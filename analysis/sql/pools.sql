@@ -1,9 +1,10 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
 -- Requests that shared a pool (kvreplay run --together), as views. Times are in
--- steps of the pool: a block of the prompt, or a token, of all that run.
+-- steps of the pool: in a step every running request takes a block of its
+-- prompt, or a token.
 
--- Of each request: from its arrival to its first token, and to its end.
+-- Each request: from its arrival to its first token, and to its end.
 CREATE TEMP VIEW requests AS
 SELECT q.pool, q.place + 1 AS request, t.name AS trace, r.prompt_len, r.observe,
   r.method, r.params, r.spec, r.budget, p.layout, p.bytes, p.arrive, p.every,
@@ -15,11 +16,11 @@ FROM request q JOIN pool p USING (pool) JOIN run r USING (run_id)
 ORDER BY r.method, r.params, p.layout, p.bytes, p.arrive, p.every, p.wait,
   q.pool, q.place;
 
--- Of each pool. utilisation: of its pages those in use, of all steps;
--- unused: of the bytes in use those in which no token lies; batch, queue:
--- requests that took a step, and that took none, on average; tokens a step is
--- the batch, too. Times are of requests that were not refused; the 95th
--- percentile is the least number that 95 % of them do not exceed.
+-- Each pool. utilisation: pages in use / pages, over all steps; unused: bytes
+-- without a token / bytes in use; batch, queue: the mean number of requests
+-- that took a step, and that took none; batch is also tokens per step. Times
+-- are of requests that were not refused; the 95th percentile is the least
+-- number that 95 % of them do not exceed.
 CREATE TEMP VIEW pools AS
 WITH served AS (SELECT *,
     cume_dist() OVER (PARTITION BY pool ORDER BY to_first) AS by_first,

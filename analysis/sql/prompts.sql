@@ -2,10 +2,10 @@
 --
 -- Prompts that were read in chunks (prefill=N), as a view.
 
--- Of each cell whose prompt was read in chunks: what its rows lost, what
--- decoding loses after them, and what it loses after the same prompt read whole
--- (whole_..), by the same method with the same parameters that was asked for
--- alike; null where that was not run.
+-- For each cell whose prompt was read in chunks: what its prompt rows lost,
+-- what decoding loses after them, and what decoding loses after the same prompt
+-- read whole (whole_..) by the same method with the same parameters and budget;
+-- null if that did not run.
 CREATE TEMP VIEW prompts AS
 WITH ran AS MATERIALIZED
   (SELECT *, CAST(json_extract(params, '$.prefill') AS INTEGER) AS chunk,

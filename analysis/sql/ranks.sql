@@ -1,12 +1,12 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- What open-loop measures are ranked on (`kvreport rank`). A group is a task at
--- one budget, of one model and platform; in it methods have equal bytes. The
--- program fills rank_cell and rank_answer in this order (ranked.c); before
+-- The data for ranking open-loop measures (`kvreport rank`). A group is a task
+-- at one budget, of one model and platform, in which methods have equal bytes.
+-- The program fills rank_cell and rank_answer in this order (ranked.c); before
 -- that they are empty.
 
--- Questions that were answered: of each item of a group as many as any method
--- has answered, so that all means are over the same questions.
+-- Answered questions of each item. whole: the method answered as many as any
+-- method of the group, so that all means are over the same questions.
 CREATE TEMP VIEW rank_answered AS
 WITH answered AS
   (SELECT model_digest, platform, task, basis, target AS asked, method, item,
@@ -18,8 +18,7 @@ SELECT *, questions = max(questions) OVER (PARTITION BY model_digest, platform,
 
 -- A row per method and group, numbered within its model from 0: its group, its
 -- place (task and platform, whose items are drawn together) and its method; and
--- why it is left out, null where it counts. Bytes are equal within 10 % of the
--- group's middle one.
+-- why it is left out, or null. Bytes are equal within 10 % of the median.
 CREATE TEMP VIEW rank_cells AS
 WITH asked AS MATERIALIZED
   (SELECT model, model_digest, platform, task, basis, target AS asked, method,
@@ -77,8 +76,8 @@ FROM judged j LEFT JOIN (SELECT model_digest, platform, task,
   USING (model_digest, platform, task);
 CREATE TEMP TABLE rank_cell AS SELECT * FROM rank_cells LIMIT 0;
 
--- The evaluations that count: of items that every method of the group has
--- answered. An item is numbered within its place.
+-- The evaluations that count: those of items that every method of the group
+-- answered. Items are numbered within their place.
 CREATE TEMP VIEW rank_answers AS
 WITH each AS MATERIALIZED
   (SELECT c.of_model, c.cell, c.in_group, c.place, a.model_digest, a.platform,
@@ -99,9 +98,8 @@ FROM kept k JOIN newest_evaluation e ON e.status = 'ok' AND (e.model_digest,
 ORDER BY k.of_model, k.cell, k.item_number, e.number;
 CREATE TEMP TABLE rank_answer AS SELECT * FROM rank_answers LIMIT 0;
 
--- What was found (ranked.c): a row per model, measure of the answers and
--- open-loop measure; and pairs of methods that one of these has in the wrong
--- order.
+-- The results (ranked.c): a row per model, measure of answers and open-loop
+-- measure; and pairs of methods that an open-loop measure misorders.
 CREATE TEMP TABLE ranked(model TEXT, answer TEXT, measure TEXT, base TEXT,
   statistic TEXT, marked INTEGER, tau REAL, low REAL, high REAL, least REAL,
   least_without TEXT, most REAL, most_without TEXT, groups INTEGER,
@@ -109,8 +107,8 @@ CREATE TEMP TABLE ranked(model TEXT, answer TEXT, measure TEXT, base TEXT,
   best_tau REAL, difference REAL, difference_low REAL, difference_high REAL);
 CREATE TEMP TABLE misranked(model TEXT, answer TEXT, measure TEXT,
   preferred TEXT, better TEXT, wrong INTEGER, groups INTEGER);
--- What people are shown of it: means and totals, and of the percentiles of each
--- measure the one that ranks best, where that is better than its mean.
+-- What people are shown: means and totals, and of the percentiles of each
+-- measure the one that ranks best, if better than its mean.
 CREATE TEMP VIEW ranked_shown AS
 SELECT * FROM
   (SELECT *, row_number() OVER (PARTITION BY model, answer, base, statistic = ''
@@ -121,8 +119,8 @@ SELECT * FROM
 WHERE tau IS NOT NULL
   AND (statistic = '' OR (nth = 1 AND tau > tau_of_mean));
 
--- What was left out: a row per method and reason; then tasks of which right
--- answers say nothing.
+-- What was left out: a row per method and reason; then tasks that are not
+-- measurable by right answers.
 CREATE TEMP VIEW unranked AS
 SELECT model, method AS what, why, group_concat(at, ', ') AS at FROM
   (SELECT model, method, why, task || ' at ' || asked AS at FROM rank_cell

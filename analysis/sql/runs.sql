@@ -1,14 +1,14 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Which traces and runs there are, as views over the tables that kvreplay
--- writes: what traces are called; who computed runs, their numbers, and which
--- are by the newest code. All other views go by these.
+-- Traces and runs, as views over the tables that kvreplay writes: the names of
+-- traces; who computed runs, their numbers, and which are by the newest code.
+-- All other views use these.
 
--- Traces, each by a name of its own, so that what groups by name groups by
--- identity. Where names are equal the folder stands before the name; where that
--- is equal, too, the first digits of the identity follow. All views ask this
--- one: it stands before the table of that name. A trace whose request is not
--- known is the only one that holds its request.
+-- Traces with unique names, so that grouping by name groups by identity. If
+-- names are equal, the folder is added before the name; if that is equal, too,
+-- the first digits of the identity follow. All views read this one, since it
+-- hides the table of the same name. A trace whose request is unknown counts as
+-- the only one with its request.
 CREATE TEMP VIEW trace AS
 WITH lies AS
   (SELECT t.*, (SELECT rtrim(rtrim(min(path), replace(min(path), '/', '')), '/')
@@ -24,13 +24,13 @@ SELECT identity, coalesce(request, identity) AS request,
   n_tokens, n_layers, n_heads, n_kv_heads, d, d_v, dtype
 FROM placed;
 
--- Rows of diff are of two kinds: results of ours that contradict each other,
--- and what `kvreplay grade` found wrong in somebody's kernel, which says
--- nothing against the run.
+-- Rows of diff are of two kinds: our results that contradict each other, and
+-- errors that `kvreplay grade` found in another kernel, which say nothing
+-- against the run.
 CREATE TEMP VIEW contradiction AS SELECT * FROM diff WHERE backend <> 'theirs';
 
 -- Who computed a run. Confirmed: by two that differ in backend, kernel set or
--- processor, and contradicted by none.
+-- processor, without a contradiction.
 CREATE TEMP VIEW confirmed AS
 SELECT run_id, count(*) AS confirmations, min(started) AS first_seen,
   (count(DISTINCT backend) > 1 OR count(DISTINCT c.isa) > 1
@@ -44,22 +44,21 @@ FROM (SELECT c.*, v.started, v.cpu FROM confirmation c
       ORDER BY c.backend, c.isa, c.threads) c
 GROUP BY run_id;
 
--- The numbers of a run (sim/replay/measure/scalar.c); view `scalars` has every
--- one.
+-- The numbers of a run (sim/replay/measure/scalar.c); `scalars` has all.
 CREATE TEMP VIEW counted AS
 SELECT
   -- each scalar: max(value) FILTER (WHERE name = '@N') AS @C,
   run_id
 FROM scalar GROUP BY run_id;
 
--- All runs, and how new the code that gave them is: age 1 is the newest code
--- of its method in this database, 2 and up are superseded. This is the one
--- place that says what "newest" means: the larger arithmetic version; then the
--- larger revision; then the code whose latest first result is later, by the
--- start of the program that computed it; then the lesser text. A code counts
--- as a whole: no figure has two codes of one method. Decisions that are
--- replayed are a code for each trace and budget: there others under the same
--- parameters on the same trace are newer. Of weights each name has a newest.
+-- All runs, and how new their code is: age 1 is the newest code of its method
+-- in this database, 2 and up are superseded. Only here is "newest" defined: the
+-- larger arithmetic version; then the larger revision; then the code whose
+-- latest first result is later, by the start of the program that computed it;
+-- then the lesser text. A code counts as a whole: no figure has two codes of
+-- one method. Replayed decisions are a code for each trace and budget,
+-- superseded only by others with the same parameters on the same trace. Each
+-- name of weights (the parameter `compressor`) has its own newest code.
 CREATE TEMP VIEW aged AS
 SELECT *, dense_rank() OVER (PARTITION BY family
   ORDER BY arithmetic DESC, revision DESC, code_seen DESC, code) AS age
@@ -75,9 +74,9 @@ FROM (SELECT *, max(first_seen) OVER
 
 CREATE TEMP VIEW newest AS SELECT * FROM aged WHERE age = 1;
 
--- The run that shares of dense are of: one, though a prompt may have been read
--- whole and in chunks, after which dense holds and reads the same. That of the
--- fewest parameters is the plain one.
+-- The dense run for shares of dense. There may be several, since a prompt may
+-- have been read whole and in chunks, after which dense holds and reads the
+-- same; the one with the fewest parameters is taken.
 CREATE TEMP VIEW dense AS
 SELECT *, min(length(params)) FROM newest
 WHERE method = 'dense' AND status = 'ok'

@@ -1,12 +1,12 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- What people ask of the results, as views over the tables that kvreplay
--- writes. They are TEMP views: a database is read, never changed. Exact
--- numbers are the *_bits columns of the tables; these show readable ones.
+-- Results for people, as views over the tables that kvreplay writes. They are
+-- TEMP views: a database is read, never changed. Exact numbers are the *_bits
+-- columns of the tables; these views show readable ones.
 
--- Lines `-- each` stand for one line a measure: each.awk. What is derived of
--- measures is made here: needle_share, of the mass that dense attention puts on
--- the needles, and lse_drift.
+-- A line `-- each` becomes one line per measure (each.awk). Derived measures
+-- are made here: needle_share, the share of the mass that dense attention puts
+-- on the needles, and lse_drift.
 CREATE TEMP VIEW measured AS
 SELECT run_id,
   -- each stat: max(CASE measure WHEN '@N' THEN @S END) AS @C,
@@ -17,8 +17,8 @@ SELECT run_id,
 FROM run CROSS JOIN part USING (run_id) CROSS JOIN metric USING (run_id, part)
 WHERE part = 0 GROUP BY run_id;
 
--- What a run holds at the end: all of it, and the kinds that every database
--- has; view `kinds` has every kind.
+-- What a run holds at the end: the total, and the kinds that every database
+-- has. The view `kinds` has every kind.
 CREATE TEMP VIEW stored AS
 SELECT run_id, sum(iif(total, bytes, 0)) AS bytes_end,
   max(CASE kind WHEN 'payload' THEN bytes END) AS payload,
@@ -28,7 +28,7 @@ SELECT run_id, sum(iif(total, bytes, 0)) AS bytes_end,
   max(CASE kind WHEN 'slack' THEN bytes END) AS slack
 FROM held GROUP BY run_id;
 
--- The means over layers and heads in each bin of decode steps, of measures that
+-- Means over layers and heads in each bin of decode steps, for measures that
 -- have a standard error.
 CREATE TEMP VIEW binned AS
 SELECT run_id, bin, first_step, last_step,
@@ -38,10 +38,10 @@ SELECT run_id, bin, first_step, last_step,
 FROM part JOIN metric USING (run_id, part) WHERE bin >= 0 AND head < 0
 GROUP BY run_id, part;
 
--- The standard errors of the means of a run. Steps that follow each other are
--- alike, so neither values nor steps count as independent: the error is that of
--- the means of 16 bins of steps (batch means). That of needle_share, a ratio,
--- is that of what its bins miss of the run's share of dense (delta method).
+-- Standard errors of a run's means. Consecutive steps are alike, so neither
+-- values nor steps count as independent: the error is that of the means of 16
+-- bins of steps (batch means). needle_share is a ratio: its error is that of
+-- the deviations of the bins from the run's share of dense (delta method).
 CREATE TEMP VIEW unsure AS
 SELECT run_id,
   -- each se: standard_error(b.@N) AS @C,
@@ -50,8 +50,8 @@ SELECT run_id,
     AS needle_share_se
 FROM binned b JOIN measured m USING (run_id) GROUP BY run_id;
 
--- One row per cell that was asked for and code that answered it. Shares are of
--- the dense cache of the same trace, where dense was run.
+-- One row per requested cell and code that computed it. Shares are relative to
+-- the dense cache of the same trace, if dense ran.
 CREATE TEMP VIEW every_cell AS
 SELECT t.name AS trace, r.prompt_len, r.observe, t.n_tokens, r.method, r.spec,
   a.status, r.reason, a.basis, a.target AS asked, r.budget, a.achieved,
@@ -81,7 +81,7 @@ ORDER BY trace, r.prompt_len, r.observe, r.method, r.budget, r.params,
   a.basis, asked,
   r.age, r.key;
 
--- What tables and figures show: those by the newest code of each method.
+-- What tables and figures show: cells of the newest code of each method.
 CREATE TEMP VIEW cell AS SELECT * FROM every_cell WHERE age = 1;
 
 -- Cells that no other cell of the trace beats in both bytes and error.
@@ -98,7 +98,7 @@ FROM ran c WHERE NOT EXISTS
      AND (b.kr < c.kr OR b.output_error < c.output_error))
 ORDER BY trace, prompt_len, observe, kr, method, key;
 
--- The error in bins of decode steps, mean over layers and heads.
+-- The output error in bins of decode steps, averaged over layers and heads.
 CREATE TEMP VIEW along AS
 SELECT t.name AS trace, r.prompt_len, r.observe, t.n_tokens, r.method, r.params,
   r.budget, a.basis, a.target AS asked, b.bin, b.first_step, b.last_step,
@@ -115,7 +115,7 @@ ORDER BY trace, r.prompt_len, r.observe, r.method, r.budget, r.params, a.basis,
 -- How far each cell x gets from random to its baseline, an oracle, at the
 -- entries that x attends. gap = (random - x) / (random - baseline) in mean
 -- output error; mass_gap is the same in retained mass. The baseline depends on
--- what the cell did, compared with dense where dense was run:
+-- what the cell did, compared with dense if dense ran:
 --   fewer entries at the end: oracle-evict, with a lane for each query head if
 --     x has such lanes;
 --   else fewer attended: oracle-topk, or oracle-topp if x reads a share p of
@@ -127,7 +127,7 @@ ORDER BY trace, r.prompt_len, r.observe, r.method, r.budget, r.params, a.basis,
 -- attends B + 1 with the current token, which oracle-topk counts in B.
 -- oracle-topp has no budget: its value is interpolated between its two cells
 -- that attend the nearest fewer and more entries. That line is below its curve,
--- so nearer shares raise it. Random has its defaults; all layers one budget.
+-- so nearer shares raise it. Random has its defaults and one budget.
 CREATE TEMP VIEW gap AS
 WITH ran AS MATERIALIZED
   (SELECT * FROM cell WHERE output_error IS NOT NULL),
@@ -206,7 +206,7 @@ SELECT trace, prompt_len, observe, method, params, basis, asked, budget,
 FROM lined WHERE reference_budget IS nearest
 ORDER BY trace, prompt_len, observe, method, budget, params, basis, asked;
 
--- The cross-check: digests and who has found the same.
+-- The cross-check: digests, and who confirmed them.
 CREATE TEMP VIEW crosscheck AS
 SELECT t.name AS trace, r.prompt_len, r.observe, r.method, r.spec, r.budget,
   r.status,
@@ -215,7 +215,7 @@ SELECT t.name AS trace, r.prompt_len, r.observe, r.method, r.spec, r.budget,
 FROM newest r JOIN trace t USING (identity)
 ORDER BY trace, prompt_len, observe, method, budget, params, r.key;
 
--- Results that contradict the one that was first.
+-- Results that contradict the first one.
 CREATE TEMP VIEW conflict AS
 SELECT t.name AS trace, r.prompt_len, r.observe, r.spec, d.what, d.layer,
   d.status,
@@ -230,7 +230,7 @@ ORDER BY trace, r.prompt_len, r.observe, r.spec, v.started, d.backend, d.isa,
   d.threads,
   d.what, r.key;
 
--- Kernels of others: the first wrong thing of each layer, when it was graded.
+-- Graded kernels of others: the first error of each layer.
 CREATE TEMP VIEW graded AS
 SELECT t.name AS trace, r.prompt_len, r.observe, r.spec, d.isa AS theirs,
   d.layer, d.what,
@@ -241,7 +241,7 @@ WHERE d.backend = 'theirs'
 ORDER BY trace, r.prompt_len, r.observe, r.spec, theirs, v.started, d.layer,
   d.what, r.key;
 
--- Every run there ever was, the newest code of each first.
+-- All runs, the newest code of each first.
 CREATE TEMP VIEW history AS
 SELECT t.name AS trace, r.prompt_len, r.observe, r.method, r.budget, r.spec,
   r.params,
@@ -253,7 +253,7 @@ SELECT t.name AS trace, r.prompt_len, r.observe, r.method, r.budget, r.spec,
 FROM aged r JOIN trace t USING (identity)
 ORDER BY trace, r.prompt_len, r.observe, r.method, r.budget, r.spec, age, r.key;
 
--- Every measure of every part, for whoever wants to plot something else.
+-- Every measure of every part, for other plots.
 CREATE TEMP VIEW metrics AS
 SELECT t.name AS trace, r.method, r.budget, p.layer, p.head, p.bin,
   p.first_step, p.last_step, m.measure, m.count, m.mean, m.p50, m.p95, m.p99,
@@ -269,7 +269,7 @@ FROM newest r JOIN trace t USING (identity) JOIN step_cost s USING (run_id)
 ORDER BY trace, r.method, r.budget, r.key, s.step;
 
 -- The means of each decode step over layers and query heads, to compare methods
--- step by step: f32_at gives the i-th number of a row of step_mean.
+-- step by step. f32_at gives the i-th number of a row of step_mean.
 CREATE TEMP VIEW steps AS
 WITH means AS MATERIALIZED
   (SELECT run_id,
@@ -294,8 +294,7 @@ SELECT t.name AS trace, r.method, r.budget, h.kind, h.total, h.bytes, r.key
 FROM newest r JOIN trace t USING (identity) JOIN held h USING (run_id)
 ORDER BY trace, r.method, r.budget, r.key, h.kind;
 
--- What the entries of each class hold at the end, where a method gives them
--- classes.
+-- What the entries of each class hold at the end, if a method assigns classes.
 CREATE TEMP VIEW classes AS
 SELECT c.trace, c.prompt_len, c.observe, c.method, c.spec, c.basis, c.asked,
   c.budget,

@@ -1,9 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Grids as text. CSV as RFC 4180 has it, control characters as \xNN; JSON with
- * integers as integers and reals to all 17 digits; the table for people, reals
- * to 4 digits; LaTeX likewise. All are valid UTF-8 whatever the database holds.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/tables/grid_write.h"
 #include "analysis/database/say.h"
 #include "analysis/tables/text.h"
@@ -53,7 +48,7 @@ static void write_csv(const kv_grid *g, FILE *f) {
 
 /* --- JSON ----------------------------------------------------------------- */
 
-/* JSON has a form for every character, but for bytes that are none. */
+/* JSON can express every character, but not bytes that are no UTF-8. */
 static json_t *json_text(const char *t) {
   char *shown = NULL;
   size_t size = 0;
@@ -122,8 +117,8 @@ static int width(const kv_grid *g, int c) {
   return w;
 }
 
-/* Columns of numbers, of shares like 12% and of means like 12 ± 3 stand to
- * the right. */
+/* Columns of numbers, shares like 12% and means like 12 ± 3 are aligned
+ * right. */
 static bool is_number(const kv_grid *g, int c) {
   for (int r = 0; r < g->rows; r++) {
     const char *t = at(g, r, c)->text;
@@ -135,7 +130,7 @@ static bool is_number(const kv_grid *g, int c) {
   return true;
 }
 
-/* What stands above row r, where that is another than above the row before. */
+/* Writes the heading above row r, if it differs from the previous row's. */
 static void head(const kv_grid *g, int r, FILE *f) {
   char text[BYTES], before[BYTES] = "";
   if (r > 0) show(at(g, r - 1, 0), before);

@@ -1,8 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Names of lines, which only the program can give (analysis/tables/variants.h),
- * where a view can ask for them: the table `line` of means.sql.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/tables/lines.h"
 #include "analysis/database/results.h"
 #include "analysis/database/say.h"

@@ -20,8 +20,7 @@
 /* Stores the names in v of the cells. v was found in `cells`, rows of the view
  * `cell` with at least the columns above. */
 int kv_lines_put(sqlite3 *db, const kv_grid *cells, const kv_variants *v);
-/* The same for every cell of the database, with names found among all of them.
- */
+/* The same for every cell of the database, with names found among all. */
 int kv_lines_fill(sqlite3 *db);
 
 #endif

@@ -13,19 +13,16 @@ bool kv_output_is_stdout(const char *path) {
   return !path || !strcmp(path, "-");
 }
 
-/* --- writing -------------------------------------------------------------- */
-
-/* Is it where the standard output goes already (/dev/stdout)? */
+/* Is it the file to which standard output already goes (/dev/stdout)? */
 static bool goes_there(const struct stat *s) {
   struct stat out;
   return !fstat(STDOUT_FILENO, &out) && S_ISREG(out.st_mode) &&
          out.st_dev == s->st_dev && out.st_ino == s->st_ino;
 }
 
-/* The file that a path leads to, through links, and where it is written until
- * it is whole: beside it. False for what is written to as it is and never
- * removed: a device, a pipe, the standard output by another name, and a link
- * to what is not there yet. */
+/* The file to which a path leads, through links, and the temporary file next to
+ * it. False if the path is written directly and never removed: a device, a
+ * pipe, standard output by another name, and a link to a missing file. */
 static bool beside(const char *path, char file[PATH_MAX], char part[PATH_MAX]) {
   struct stat st;
   bool there = !stat(path, &st);

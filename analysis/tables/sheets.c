@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Columns and words of tables for people: analysis/tables/sheets.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/tables/sheets.h"
 
 #include "analysis/database/say.h"
@@ -16,7 +13,7 @@ const char *const kv_sheet_optional[] = {
 #define PERCENT(x, name)                                                       \
   ", CAST(round(100 * " x ") AS INTEGER) || '%' AS '" name "'"
 #define CHECKED " WHEN confirmed THEN 'confirmed' ELSE 'one run' END AS checked"
-/* What ranks answers stands before output error: KV_SAY_RANK. */
+/* What ranks answers comes before output error: KV_SAY_RANK. */
 #define BYTES                                                                  \
   PERCENT("share_end", "end")                                                  \
   PERCENT("kr", "mean")                                                        \
@@ -56,7 +53,7 @@ const char *const kv_sheet_optional[] = {
   " about(kl, kl_se) AS kl, about(agree, agree_se) AS agree, ppl, CASE"        \
   " WHEN conflicts THEN 'CONFLICT' WHEN questions = 0 THEN 'no answer'"        \
   " WHEN measurable = 0 THEN 'not measurable' END AS note"
-/* A cell without a baseline, or whose baseline was not run, says so. */
+/* Shows if a cell has no baseline, or if its baseline did not run. */
 #define GAPS                                                                   \
   PLACE                                                                        \
   ", method, asked, equal_budget AS entries, baseline,"                        \
@@ -147,7 +144,7 @@ const kv_sheet kv_sheet_caches = {
              "average and at most. held: the most bytes in the caches.",
     .bytes = true};
 
-/* Loads are of a lane at a step, whichever lanes a rank has. */
+/* Loads are per lane and step, whichever lanes a rank has. */
 #define KIB(x, name) ", CAST(round(" x " / 1024.0) AS INTEGER) AS '" name "'"
 #define LAYOUTS                                                                \
   PLACE                                                                        \

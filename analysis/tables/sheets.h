@@ -8,13 +8,13 @@
 
 #include <stdbool.h>
 
-/* In every list of columns: which trace a cell is from. And a column of some:
- * for prompts that were read in chunks. */
+/* The column that shows a cell's trace; and a heading for prompts that were
+ * read in chunks. */
 #define KV_SHEET_PLACE                                                         \
   "trace || iif(observe = 'recorded', '', ', ' || observe) AS trace"
 #define KV_SHEET_P_ERROR "p error"
-/* For answers: per token, marked if some questions have only the sum; in older
- * rows the sum, marked. */
+/* Log-likelihood of answers per token, marked if some questions have only the
+ * sum; in older rows the sum, marked. */
 #define KV_SHEET_LOGLIK                                                        \
   " coalesce(about(loglik_token, loglik_token_se)"                             \
   " || iif(loglik_some, ' *', ''),"                                            \
@@ -22,7 +22,7 @@
 
 /* The measures shown to people, in this order, those that rank answers first: a
  * column of the view `cell`, its heading in `kvreport table`, its heading on
- * the page. SPREAD: the page also shows a standard error. SOME: no column if no
+ * the page. SPREAD: the page also shows a standard error. SOME: only if some
  * row has a value. analysis/each.awk also reads this list. */
 #define KV_SHOWN_EACH(S)                                                       \
   S(needle_share, "needle", "needle", SPREAD)                                  \
@@ -40,7 +40,7 @@ typedef struct kv_sheet {
   const char *order;          /* SQL after the view; or NULL */
   const char *words, *more;   /* paragraphs; NULL: none */
   bool answers;               /* evaluations, in closed loop; false: cells */
-  bool bytes;                 /* what memory holds, not attention */
+  bool bytes;                 /* about memory, not attention */
   bool headed;                /* kv_grid.headed */
 } kv_sheet;
 

@@ -4,8 +4,6 @@
 #include <stdint.h>
 #include <string.h>
 
-/* --- characters ----------------------------------------------------------- */
-
 /* The code point at t and its length; length 0: no UTF-8. */
 static uint32_t decode(const unsigned char *t, int *length) {
   static const uint32_t least[5] = {0, 0, 0x80, 0x800, 0x10000};
@@ -53,8 +51,8 @@ int kv_text_cut(const char *t, int most) {
 
 /* --- for people ----------------------------------------------------------- */
 
-/* The character at t as people see it: its form in out, returns its columns.
- * A byte that is not shown is a form by itself. */
+/* Writes the character at t as people see it to out, and returns its columns. A
+ * byte that is not shown is written by itself. */
 enum { FORM = 5 };
 static int form(const char *t, int *bytes, char out[FORM]) {
   bool shown;
@@ -106,7 +104,7 @@ void kv_text_html(const char *t, FILE *f) {
   }
 }
 
-/* Where bytes must be named, by bash's $'...'. */
+/* Uses bash's $'...' if bytes must be escaped. */
 void kv_text_shell_html(const char *t, FILE *f) {
   bool plain = true, shown;
   for (const char *c = t; *c && plain; c += kv_text_next(c, &shown))

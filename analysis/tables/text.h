@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Makes texts of a database safe to show. Names come from other people's files:
- * a control character could steer a terminal, bytes that are not UTF-8 make a
- * file invalid, marks of writing direction turn a line around. The functions
+ * control characters could steer a terminal, bytes that are not UTF-8 make a
+ * file invalid, marks of writing direction can reverse a line. The functions
  * below write each byte of these as \xNN.
  */
 #ifndef KV_ANALYSIS_TEXT_H
@@ -13,8 +13,7 @@
 #include <stdio.h>
 
 /* Length in bytes, 1 to 4, of the character at t, which is not the text's end.
- * *shown: it may be printed unchanged. If it is not UTF-8: one byte, not shown.
- */
+ * *shown: it may be printed unchanged. Not UTF-8: one byte, not shown. */
 int kv_text_next(const char *t, bool *shown);
 /* Is every character UTF-8? */
 bool kv_text_valid(const char *t);

@@ -6,17 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LABEL = 160, DECLARED = 38 /* what a table shows of it, whole */ };
+enum { LABEL = 160, DECLARED = 38 /* the most that a table shows in full */ };
 
 typedef struct rows {
   const kv_grid *g;
   json_t **params;
   char (*name)[LABEL];
-  int *first; /* the first row of its name at its place */
+  int *first; /* the first row with its name and place */
 } rows;
 
-/* What a row is called before its parameters: decisions that were replayed,
- * what their maker called them; "(replay)", for that may be a method's name. */
+/* A row's name before its parameters. Replayed decisions have the name that
+ * their maker declared, with "(replay)" since it may be a method's name. */
 static void name_row(const rows *x, int row) {
   const char *method = kv_grid_text(x->g, row, "method");
   const char *declared =
@@ -28,14 +28,14 @@ static void name_row(const rows *x, int row) {
     snprintf(x->name[row], LABEL, "%s", method);
 }
 
-/* --- which rows can be told apart ----------------------------------------- */
+/* --- parameters that distinguish rows ------------------------------------- */
 
 enum { AT = 5 };
 
 typedef struct place {
   const char *at[AT]; /* trace, prompt_len, observe, budget, name */
-  char *budgets;      /* a budget a layer is a list, of which the grid has the
-                         mean; NULL: it has all */
+  char *budgets;      /* the parameter `budget` as JSON: of a list, a budget per
+                         layer, the grid has only the mean; NULL: none */
   int row;
 } place;
 
@@ -63,8 +63,8 @@ static place place_of(const rows *x, int row) {
   return out;
 }
 
-/* Sets x->first of each row: the first one at its place, and of its name.
- * False: no memory. */
+/* Sets x->first of each row: the first with its place and name. False: no
+ * memory. */
 static bool find_firsts(rows *x) {
   place *all = calloc((size_t)x->g->rows + 1, sizeof *all);
   int n = x->g->rows, first = 0;
@@ -97,7 +97,7 @@ static void append(char *label, const char *key, json_t *value) {
   free(text);
 }
 
-/* Keys that tell rows of a name apart: {"page": true, ...}. */
+/* Parameters that distinguish rows of a name: {"page": true, ...}. */
 static json_t *keys_of(const rows *x, int row) {
   const char *key;
   json_t *keys = json_object(), *value;

@@ -11,10 +11,9 @@
 
 #include "analysis/database/grid.h"
 
-/* The look of a line (analysis/page/looks.c): numbers of a colour, of the shape
- * of its marks and of its dashes; small: its marks are small. line: from 1 on,
- * the number by which a reader switches it off on the whole page; 0: not
- * switchable. */
+/* The look of a line (analysis/page/looks.c): numbers of its color, shape of
+ * marks, and dashes; small: its marks are small. line: from 1 on, the number by
+ * which a reader switches it off on the whole page; 0: not switchable. */
 typedef struct kv_look {
   int colour, shape, dash;
   bool small;

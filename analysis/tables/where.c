@@ -73,7 +73,7 @@ int kv_where_ask(sqlite3 *db, const char *view, const char *columns,
   return rc;
 }
 
-/* Is the value in a column of a view? If not, says which ones are. */
+/* Is the value in a column of a view? If not, prints the values that are. */
 static int look_for(sqlite3 *db, const char *view, const char *name,
                     const char *value, bool *there) {
   char all[800] = "";

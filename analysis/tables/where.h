@@ -22,8 +22,7 @@ typedef struct kv_where {
 /* Cuts what was typed, or NULL (no condition), into *w. KV_EXIT_USAGE: it is
  * longer than 1023 bytes, is no NAME=VALUE, or has more than KV_CONDITIONS. */
 int kv_where_cut(const char *given, kv_where *w);
-/* KV_EXIT_USAGE if the view lacks such a column. Call it before the two below.
- */
+/* KV_EXIT_USAGE if the view lacks a column. Call it before the two below. */
 int kv_where_check(sqlite3 *db, const char *view, const kv_where *w);
 /* SELECT columns FROM view, for rows that meet all conditions. Free *g with
  * kv_grid_free. */

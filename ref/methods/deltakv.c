@@ -103,10 +103,11 @@
  *
  * Family: latent. Acts: after the prompt, every `recent` steps. Needs: a
  * trained compressor (a file); RoPE; one message a step. Bound: t. Bytes: full
- * layers t R; others (sink + newest + 1/s of the rest) R. A coded token: (2 dc
- * + 4 nearest + 4) / H. Gather: the token. Reduce: largest q k over a layer's
- * heads; later layers read the same. Sample: top-k. Cost: a token is coded
- * once, w * (references + 2 (hidden + latent) ..).
+ * layers t R; others (sink + newest + 1 / stride of the rest) R. A coded token
+ * takes (2 dc + 4 nearest + 4) / H, dc the width of its latent. Gather: the
+ * token. Reduce: largest q k over a layer's heads; later layers read the same.
+ * Sample: top-k. Cost: a token is coded once, w * (references + 2 (hidden +
+ * latent) ..).
  */
 #include "ref/methods/deltakv.h"
 #include "ref/parts/parts.h"

@@ -36,11 +36,11 @@
  * before RoPE, which a trace does not hold.
  *
  * Family: drop. Acts: every step. Needs: a gate for each head (a file, or the
- * last rows' probabilities). Bound: of a head that streams min(t, sink +
- * recent), else t. Bytes: t R + 4 for the gate; (sink + recent) R + 4 in a
- * streaming head. Gather: -. Reduce: position: everything, or both ends, by the
- * head's gate. Sample: top-k. Cost: O(window n) observation with table=auto;
- * O(1) a lane and step.
+ * last queries' probabilities). Bound: of a head that streams min(t, sink +
+ * recent), else t. Bytes: t R + 4 (its gate) in a retrieval head, (sink +
+ * recent) R + 4 in a streaming head. Gather: -. Reduce: position: everything,
+ * or both ends, by the head's gate. Sample: top-k. Cost: O(window n)
+ * observation with table=auto; O(1) a lane and step.
  */
 #include "ref/methods/duoattention.h"
 #include "ref/parts/parts.h"

@@ -75,12 +75,12 @@
  *
  * Family: drop. Acts: every 128 steps. Needs: the last 128 queries. Bound:
  * `upper` = B after a compression, less than B + every between two. Bytes: (B +
- * 128) R + 128 G d e + 512 + a bit for each token, and what the scorer holds.
- * Gather: by `adapter`: the token, its neighbours, or keys alike. Reduce:
- * calibrated probability; votes over the window. Sample: top-p for each query,
- * then top-k by votes. Cost: a compression: window * heads * n * d for logits,
- * a few rows of n a query and, when T is computed, some 25 rows of
- * exponentials.
+ * 128) R + 128 G d e + 512 for temperatures + a bit for each token, and what
+ * the scorer holds. Gather: by `adapter`: the token, its neighbours, or keys
+ * alike. Reduce: calibrated probability; votes over the window. Sample: top-p
+ * for each query, then top-k by votes. Cost: a compression: window * heads * n
+ * * d for logits, a few rows of n a query and, when T is computed, some 25 rows
+ * of exponentials.
  */
 #include "ref/methods/hardkv.h"
 #include "ref/kernels/kernels.h"

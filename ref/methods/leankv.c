@@ -78,8 +78,8 @@
  *
  * Family: code. Acts: every step. Needs: probabilities of the last 64 prompt
  * queries and of every step; two to four tiers of codes. Bound: W + what passes
- * T_l; t where alpha_l = 0. Bytes: at d = d_v = 128, 204 for a token of the
- * high tier, 108 for one of the low tier. Gather: the token. Reduce:
+ * T_l; t where alpha_l = 0. Bytes: at d = d_v = 128, 204 bytes for a token of
+ * the high tier, 108 for one of the low tier. Gather: the token. Reduce:
  * probability from the prompt's last 64 queries and every step, the largest
  * over query heads. Sample: three classes by thresholds. Cost: observation of
  * 64 queries (paper: of the prompt, quadratic); O(n) a step.

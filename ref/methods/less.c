@@ -59,10 +59,10 @@
  *   layer's output projection, which no trace holds.
  *
  * Family: drop. Acts: every step. Needs: probabilities of every query; trained
- * perceptrons (a file). Bound: min(t, B). Bytes: B (R + 8) + 4 r (d_v + 1).
- * Gather: the token. Reduce: probability, summed over all queries. Sample:
- * top-k, and the last `recent`. Cost: h2o's observation, and 2 hidden * (d +
- * rank) for each query and each dropped token.
+ * perceptrons (a file). Bound: min(t, B). Bytes: B (R + 8) + 4 r (d_v + 1), r
+ * the rank of the state. Gather: the token. Reduce: probability, summed over
+ * all queries. Sample: top-k, and the last `recent`. Cost: h2o's observation,
+ * and 2 hidden * (d + rank) for each query and each dropped token.
  */
 #include "ref/methods/less.h"
 #include "ref/kernels/kernels.h"

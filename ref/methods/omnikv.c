@@ -62,8 +62,8 @@
  *
  * Family: read. Acts: every step. Needs: a message from layer to layer; host
  * memory. Bound: t stored; attended where a layer follows k + t - P, of history
- * k + sink + recent. Bytes: t (R + 1), of which P R on the host; with
- * selector=uniform or exp + `window` G d e. Gather: the token. Reduce: largest
+ * k + sink + recent. Bytes: t (R + 1), of which P R on the host; `window` G d e
+ * more with selector=uniform or exp. Gather: the token. Reduce: largest
  * probability over a layer's heads; later layers read the same. Sample: top-k.
  * Cost: at a filter O(n d) a head and step (`window` times that while the
  * candidates change); at others O(n).

@@ -28,8 +28,8 @@
  * decode rows. The future attention is data of the engine and is not charged.
  *
  * Family: baseline. Acts: every step. Needs: probabilities of future decode
- * rows. Bound: min(t, B). Bytes: B R. Gather: the token. Reduce: probability
- * from all future decode rows. Sample: top-k. Cost: the logits of a dense
+ * queries. Bound: min(t, B). Bytes: B R. Gather: the token. Reduce: probability
+ * from all future decode queries. Sample: top-k. Cost: the logits of a dense
  * replay twice; O(n) a lane and step.
  */
 #include "ref/methods/oracle_evict.h"

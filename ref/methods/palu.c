@@ -58,9 +58,9 @@
  *   prompt, attention reads it uncoded. Theirs reads what is stored.
  *
  * Family: latent. Acts: every step. Needs: directions from recorded traces (a
- * file); RoPE. Bound: t. Bytes: t e r / H; with int4 t (ceil(r / 2) + 4 r /
- * group) / H. r numbers replace the H (d + d_v) of a token. Gather: -. Reduce:
- * -. Sample: everything. Cost: 2 w r a token, once. A store makes rows anew at
+ * file); RoPE. Bound: t. Bytes: r numbers replace a token's H (d + d_v). So t e
+ * r / H; with int4 t (ceil(r / 2) + 4 r / group) / H. Gather: -. Reduce: -.
+ * Sample: everything. Cost: 2 w r a token, once. A store makes rows anew at
  * every step: a replay keeps them, and they are in `peak` alone, as deltakv's.
  */
 #include "ref/methods/palu.h"

@@ -19,7 +19,7 @@ const char *const kv_basis_names[KV_BASES] = {
 
 enum { MOST_PERCENT = 1000, MOST_ENTRIES = 1 << 30 };
 
-/* The finest decimals: six of a percentage, and of a ratio as many as leave
+/* The finest decimals: six digits of a percentage; of a ratio as many as keep
  * num and den exact in binary64, so that num / den is what Python reads. */
 static const int64_t finest_percent = 1000000, finest_ratio = 1000000000000000;
 
@@ -30,9 +30,8 @@ static kv_rc bad(const char *text, const char *why, kv_err *e) {
   return kv_fail(e, KV_USAGE, "budget %s: %s", kv_show(text, show), why);
 }
 
-/* Reads digits [. digits], without the percent sign, as num / den. Returns
- * false for another form, where den would be above `finest`, and above
- * MOST_PERCENT. */
+/* Reads digits [. digits], without the percent sign, as num / den. False if the
+ * form differs, den would exceed `finest`, or the number MOST_PERCENT. */
 static bool decimal(const char *c, size_t n, int64_t finest, int64_t *num,
                     int64_t *den) {
   bool point = false, digit = false;
@@ -209,7 +208,7 @@ bool kv_basis_reads(kv_basis basis) {
   return basis == KV_BASIS_READ || basis == KV_BASIS_TRAFFIC;
 }
 
-/* As Python's int(n * (1 - r)): three roundings of binary64, and truncation. */
+/* As Python's int(n * (1 - r)): three roundings to binary64, and truncation. */
 static int left_by_ratio(const kv_budget *b, int n) {
   double r = (double)b->num / (double)b->den, rest = 1 - r;
   return (int)((double)n * rest);
@@ -252,11 +251,11 @@ bool kv_budget_fits(const kv_budget *b, int64_t bytes, int64_t dense) {
 
 /* --- search -------------------------------------------------------------- */
 
-/* The search for a budget in bytes. The ledger decides, and what it said fixes
- * the next probe, so that two searches find the same number also where bytes
- * do not grow steadily with entries. Bytes are nearly a straight line over
- * entries, so the next place is where the line between both ends meets the
- * budget: four to eight probes in place of a dozen halvings. */
+/* The search for a budget in bytes. Only ledgers decide, and they fix the next
+ * probe, so two searches find the same number even if bytes do not grow
+ * steadily with entries. Bytes are nearly linear in entries. So the next place
+ * is where the line between both ends meets the budget: four to eight probes
+ * instead of a dozen halvings. */
 
 kv_rc kv_budget_refuse(const kv_budget *b, const char *least, int64_t bytes,
                        int64_t dense, kv_err *e) {
@@ -276,15 +275,14 @@ int kv_budget_probes(int least, int most) {
   return n;
 }
 
-/* One end of what is still between: a place, and by how many bytes it exceeds
- * the budget. */
+/* One end of the current interval: a place, and its excess in bytes. */
 typedef struct end {
   int place;
   double over;
 } end;
 
-/* The place to try next, between both. Where numbers of bytes are so large that
- * an excess is rounded to none there is no line. */
+/* The place to try next, inside the interval. If the bytes are so many that an
+ * excess rounds to 0, there is no line. */
 static int next(const end *lo, const end *hi, bool halve) {
   int between = hi->place - lo->place;
   if (halve || lo->over > 0 || !(hi->over > 0)) return lo->place + between / 2;
@@ -294,13 +292,13 @@ static int next(const end *lo, const end *hi, bool halve) {
   return lo->place + step;
 }
 
-/* An end that stays where it is a second time counts half (the Illinois rule).
- * What a line took less than half from is halved; so is what begins with places
- * that all fit exactly, among which a line cannot tell. */
+/* An end that stays for a second time counts half (the Illinois rule). Halves
+ * if a line removed less than half, or if the first places all fit exactly, so
+ * that a line cannot distinguish them. */
 static kv_rc narrow(const kv_budget *b, end lo, end hi, kv_probe *probe,
                     void *self, int *out, kv_err *e) {
   int64_t bytes, dense;
-  int stayed = 0; /* the end that did: -1 lo, 1 hi */
+  int stayed = 0; /* the end that stayed: -1 lo, 1 hi */
   bool halve = false, level;
   while (hi.place - lo.place > 1) {
     int before = hi.place - lo.place, place = next(&lo, &hi, halve);
@@ -378,10 +376,8 @@ kv_rc kv_budget_search(const kv_budget *b, int least, int most,
 
 enum { MOST_LAYERS = 4096, MOST_BYTES = 1 << 20 };
 
-/* --- one more layer ----------------------------------------------------- */
-
-/* Appends one budget. `at` names its place for an error sentence; `bad` is the
- * error code for a wrong text. */
+/* Appends one budget. `at`: its place, for an error sentence; `bad`: the error
+ * code for a wrong text. */
 static kv_rc add(const char *text, kv_rc bad, const char *at, kv_budget *out,
                  kv_err *e) {
   kv_budget one;
@@ -408,8 +404,6 @@ static kv_rc add(const char *text, kv_rc bad, const char *at, kv_budget *out,
   return KV_OK;
 }
 
-/* --- typed -------------------------------------------------------------- */
-
 static kv_rc add_typed(const char *list, kv_budget *out, kv_err *e) {
   kv_rc rc = KV_OK;
   for (bool more = true; more && !rc;) {
@@ -426,10 +420,8 @@ static kv_rc add_typed(const char *list, kv_budget *out, kv_err *e) {
   return rc;
 }
 
-/* --- from a file -------------------------------------------------------- */
-
-/* Reads a whole file. Only regular files are opened: reading a terminal or a
- * pipe might never end. */
+/* Reads a whole file. Opens only regular files: reading a terminal or a pipe
+ * might never end. */
 static kv_rc slurp(const char *path, size_t *n, char **out, kv_err *e) {
   struct stat is;
   char show[KV_SHOW];
@@ -463,7 +455,7 @@ static kv_rc not_json(const char *path, const char *text, const char *at,
                  path, line);
 }
 
-/* One element: a number of entries, or a text as it would be typed. */
+/* One element: a number of entries, or a text as after -b. */
 static kv_rc add_element(const char *word, bool quoted, const char *at,
                          kv_budget *out, kv_err *e) {
   if (quoted || !word[strspn(word, "-0123456789")])
@@ -473,8 +465,8 @@ static kv_rc add_element(const char *word, bool quoted, const char *at,
       "%s: must be a whole number of entries or a text like \"20%%\"", at);
 }
 
-/* A list of whole numbers and texts without escapes, which is all of JSON that
- * a budget needs. Writes into `text`, which begins with a bracket. */
+/* A list of whole numbers and of texts without escapes: all the JSON that a
+ * budget needs. Writes into `text`, which begins with a bracket. */
 static kv_rc add_array(const char *path, char *text, kv_budget *out,
                        kv_err *e) {
   char label[KV_SHOW + 32], *at = text + strspn(text, blanks), stop = ',';
@@ -534,8 +526,6 @@ static kv_rc add_file(const char *path, kv_budget *out, kv_err *e) {
   return rc;
 }
 
-/* --- the list ----------------------------------------------------------- */
-
 bool kv_budget_of_layers(const char *text) {
   return strncmp(text, KV_LAYERS, strlen(KV_LAYERS)) == 0 ||
          strchr(text, '/') != NULL;
@@ -554,7 +544,7 @@ void kv_budget_name_layers(int n, const char *const *text, char out[64]) {
   snprintf(out, 64, KV_LAYERS "%.8s", hex);
 }
 
-/* The budget as typed, without its basis where its form says it. */
+/* The budget as typed, without its basis if its form implies it. */
 static const char *bare(const kv_budget *b) {
   const char *colon = strchr(b->target, ':');
   return colon && b->basis != KV_BASIS_RATIO ? colon + 1 : b->target;

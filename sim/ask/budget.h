@@ -29,7 +29,7 @@ typedef enum kv_basis {
   KV_BASIS_NONE,    /* no budget at all */
   KV_BASIS_ENTRIES, /* 512 */
   KV_BASIS_PROMPT,  /* 20% of the prompt, floor */
-  KV_BASIS_RATIO,   /* what a compression ratio leaves of the prompt */
+  KV_BASIS_RATIO,   /* what a compression ratio keeps of the prompt */
   KV_BASIS_END,     /* bytes at the end, share of dense */
   KV_BASIS_MEAN,    /* bytes averaged over decode */
   KV_BASIS_PEAK,    /* bytes at the peak */
@@ -56,17 +56,16 @@ typedef struct kv_budgets { /* the values of -b, in the order typed */
 } kv_budgets;
 
 /* Parses the text of one budget. KV_USAGE: the text is wrong; KV_INPUT: the
- * file of a list is bad; KV_RESOURCE. Free out with kv_budget_free, also after
- * a failure. */
+ * file of a list is bad; KV_RESOURCE. Always free out with kv_budget_free. */
 kv_rc kv_budget_parse(const char *text, kv_budget *out, kv_err *e);
-void kv_budget_free(kv_budget *b); /* frees the list, not b */
+void kv_budget_free(kv_budget *b); /* its list, not b */
 /* Adds the budgets of a comma-separated list to out, which is zeroed before the
  * first call. Fails as kv_budget_parse, and with KV_USAGE if a budget occurs
  * twice; out is then unchanged. */
 kv_rc kv_budgets_add(const char *list, kv_budgets *out, kv_err *e);
 void kv_budgets_free(kv_budgets *b); /* the budgets, not b; accepts NULL */
 
-/* --- a budget a layer ---------------------------------------------------- */
+/* --- a budget for each layer --------------------------------------------- */
 
 #define KV_LAYERS "layers:" /* begins a list's name, and a list in a file */
 
@@ -83,7 +82,7 @@ kv_rc kv_budget_layers(const kv_budget *b, int layers, const int *of, int *out,
  * SHA-256 of their texts with "/" between them. */
 void kv_budget_name_layers(int n, const char *const *text, char out[64]);
 
-/* --- one for all layers ------------------------------------------------- */
+/* --- one budget for all layers ------------------------------------------ */
 
 /* Is the budget in bytes, so that its entries must be searched for? */
 bool kv_budget_in_bytes(const kv_budget *b);
@@ -95,10 +94,9 @@ bool kv_basis_reads(kv_basis basis);
 kv_rc kv_budget_entries(const kv_budget *b, int prompt_len, int *out,
                         kv_err *e);
 /* For a budget in bytes: is bytes / dense <= the share? Compared exactly. Both
- * must be >= 0 (asserted). Instead of two means, pass two sums over the same
- * steps. */
+ * must be >= 0 (asserted). For two means, pass sums over the same steps. */
 bool kv_budget_fits(const kv_budget *b, int64_t bytes, int64_t dense);
-/* By how many bytes they exceed the budget, rounded: for messages and
+/* By how many bytes the budget is exceeded, rounded: for messages and
  * estimates. Only kv_budget_fits decides. */
 double kv_budget_over(const kv_budget *b, int64_t bytes, int64_t dense);
 

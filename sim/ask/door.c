@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Loading plugins: contract in sim/ask/door.h. The list of loaded plugins only
- * grows, under a lock, and an entry never changes once it is in the list.
+ * grows, under a lock, and its entries never change.
  */
 #include "sim/ask/door.h"
 
@@ -25,11 +25,10 @@
 
 enum {
   PATIENCE = 10 /* s */,
-  ONE_THREAD = 3 /* links: ., .. and the thread */
+  ONE_THREAD = 3 /* links of /proc/self/task: ., .. and the thread */
 };
 
-/* A file that is not a shared object is not reported here: the parent's own
- * attempt does that. */
+/* Does not report a file that is not a shared object: the parent does. */
 static void load_and_leave(void *self) {
   void *object = dlopen(*(const char **)self, RTLD_NOW | RTLD_LOCAL);
   if (object) dlclose(object);
@@ -41,10 +40,10 @@ static unsigned beat(const void *self, int *seconds) {
   return 0;
 }
 
-/* Loads and unloads the file in a child process, before it is loaded here; name
- * stands for it in a sentence. KV_INPUT if that crashes or does not return in
- * 10 seconds. If this process already has other threads, which a child would
- * not have, nothing is tried and KV_OK returned. (sim/ask/door.c) */
+/* Loads and unloads the file in a child process before this process loads it.
+ * `name`: the file, for sentences. KV_INPUT if that crashes or does not return
+ * in 10 seconds. If this process already has other threads, which a child would
+ * lack, tries nothing and returns KV_OK. */
 static kv_rc door_try(const char *file, const char *name, kv_err *e) {
   kv_child c = {.work = load_and_leave, .self = &file, .beat = beat};
   kv_child_end end;
@@ -69,8 +68,7 @@ static kv_rc door_try(const char *file, const char *name, kv_err *e) {
 
 enum { MOST_PARAMS = 64, MOST_TENSORS = 256 };
 
-/* True for a word that a specification can name: a-z, 0-9 and `marks`, a letter
- * first. */
+/* Can it be in a specification: a-z, 0-9 and `marks`, a letter first? */
 static bool is_word(const char *text, const char *marks) {
   size_t n = text ? strlen(text) : 0;
   if (n == 0 || n > 63 || text[0] < 'a' || text[0] > 'z') return false;
@@ -88,8 +86,7 @@ static bool are_few(const char *choices) {
   return n <= KV_MOST_CHOICES && strlen(choices) < KV_CHOICES_BYTES;
 }
 
-/* What is wrong with a file parameter and the tensors that it asks for; NULL:
- * nothing. */
+/* What is wrong with a file parameter or its tensors; NULL: nothing. */
 static const char *wrong_file(const kv_method *m, const kv_param *p) {
   if (kv_method_file(m, KV_MOST_FILES))
     return "is beyond the most files of a method";
@@ -117,7 +114,7 @@ static const char *wrong_file(const kv_method *m, const kv_param *p) {
   return n ? NULL : "declares no tensor";
 }
 
-/* A budget that -b does not set would be a trap. */
+/* Users would expect -b to set a parameter named budget. */
 static const char *wrong_knob(const kv_method *m, const kv_param *p) {
   if (!strcmp(p->name, "budget") && !kv_knob_counts(p->knob))
     return "must have .knob = KV_KNOB_ENTRIES, so that -b can set it";
@@ -208,8 +205,6 @@ kv_rc kv_door_check(const kv_method *m, const char *file, kv_err *e) {
   return check_params(m, file, e);
 }
 
-/* --- door ---------------------------------------------------------------- */
-
 #define _GNU_SOURCE 1 /* dladdr */
 
 typedef struct plugin {
@@ -227,8 +222,7 @@ static bool ends_so(const char *name, size_t n) {
   return n > 3 && !memcmp(name + n - 3, ".so", 3);
 }
 
-/* True if the name of n bytes is a path, or two names with `+` between them of
- * which one is. */
+/* Is the name of n bytes a path, or of two joined by `+`, one a path? */
 static bool names_path(const char *name, size_t n) {
   for (size_t i = 0; i < n; i++)
     if (name[i] == '+' && ends_so(name, i)) return true;
@@ -260,8 +254,8 @@ static const plugin *by_method(const kv_method *m) {
   return p;
 }
 
-/* The code of two methods of which at least one is a plugin: a hash over both.
- * The text is per thread, valid until the thread asks again. */
+/* A hash over the code of two methods, at least one of them a plugin. The text
+ * belongs to the thread and is valid until its next call. */
 static const char *code_of_two(const plugin *const own[2],
                                const kv_method *const part[2]) {
   static _Thread_local char hex[65];
@@ -345,7 +339,7 @@ static const plugin *by_file(const char *file) {
   return p;
 }
 
-/* --- loading; the lock is held ------------------------------------------ */
+/* --- loading, with the lock held ---------------------------------------- */
 
 /* Turns dlerror's text into an error sentence. */
 static kv_rc explain(const char *file, const char *said, kv_err *e) {
@@ -409,17 +403,16 @@ static kv_rc enter(const char *file, const kv_method *m, const char *mode,
 }
 
 /* A host such as Python may have loaded this library with RTLD_LOCAL, so that
- * plugins cannot see its symbols. Makes them visible; does nothing if they
- * already are. */
+ * plugins cannot see its symbols. Makes them visible; else does nothing. */
 static void show_ourselves(void) {
   Dl_info own;
   if (dladdr((const void *)kv_plugin_calls, &own) && own.dli_fname)
     dlopen(own.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL);
 }
 
-/* Opens the shared object, which runs its constructors. Those that linking with
- * -ffast-math adds flush subnormals to zero. The floating-point mode is
- * restored; *mode says what they had changed, or NULL. */
+/* Opens the shared object, which runs its constructors. Those added by linking
+ * with -ffast-math flush subnormals to zero. Restores the floating-point mode;
+ * *mode: what they had changed, or NULL. */
 static void *open_object(const char *file, const char **mode) {
   fenv_t own;
   fegetenv(&own);
@@ -454,8 +447,8 @@ static kv_rc load(const char *file, const kv_method **out, kv_err *e) {
   return rc;
 }
 
-/* Loads a file, unless it is loaded already. Only regular files are opened:
- * reading anything else may never end. */
+/* Loads a file, unless it is loaded. Opens only regular files: reading anything
+ * else may never end. */
 static kv_rc load_path(const char *path, const kv_method **out, kv_err *e) {
   struct stat st;
   char show[KV_SHOW], *file = realpath(path, NULL);
@@ -478,8 +471,8 @@ static kv_rc load_path(const char *path, const kv_method **out, kv_err *e) {
 
 /* --- the folders -------------------------------------------------------- */
 
-/* The index-th folder of KVREPLAY_PLUGINS, colons between them (\: is one of
- * a name); false past the end. */
+/* The index-th folder of KVREPLAY_PLUGINS, separated by colons (\: is a colon
+ * in a name); false past the end. */
 static bool folder_at(int index, size_t size, char *out) {
   const char *at = getenv("KVREPLAY_PLUGINS");
   while (at && *at) {
@@ -501,7 +494,7 @@ static bool is_file(const char *path) {
   return stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-/* FOLDER/NAME.so, a dash of the name perhaps an underscore of the file. */
+/* Finds FOLDER/NAME.so, as named or with underscores for the name's dashes. */
 static bool find_file(const char *name, size_t size, char *path) {
   char folder[3072];
   if (strlen(name) > 255) return false;
@@ -515,8 +508,8 @@ static bool find_file(const char *name, size_t size, char *path) {
   return false;
 }
 
-/* Checks that the folders of KVREPLAY_PLUGINS exist: a missing one may be the
- * reason why a name is not known. */
+/* Checks that the folders of KVREPLAY_PLUGINS exist: a missing one may be why a
+ * name is unknown. */
 static kv_rc folders_are_there(kv_err *e) {
   char folder[3072], show[KV_SHOW];
   struct stat st;

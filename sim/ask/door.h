@@ -22,14 +22,14 @@
 /* Does the name, or any part of this specification, begin with a path?
  * Understands escapes. */
 bool kv_door_is_path(const char *name);
-/* Is the name a path, if every character stands for itself (no escapes)? Code
- * that reads names from a file must call both. */
+/* Is the name a path, if it has no escapes? Code that reads names from a file
+ * must call both. */
 bool kv_door_names_path(const char *name);
 
 /* Finds a plugin by name or path and loads it, if needed. *out is NULL, with
- * KV_OK, if no plugin has that name. KV_INPUT: the file does not exist, or is
- * not a plugin for this kvreplay. KV_USAGE: another method already has its
- * name, KVREPLAY_PLUGINS names no folder, or the path is too long. KV_RESOURCE:
+ * KV_OK, if no plugin has that name. KV_INPUT: no such file, or no plugin for
+ * this kvreplay. KV_USAGE: another method already has its name,
+ * KVREPLAY_PLUGINS names no folder, or the path is too long. KV_RESOURCE:
  * memory. */
 kv_rc kv_door_find(const char *name, const kv_method **out, kv_err *e);
 
@@ -72,9 +72,8 @@ typedef struct kv_plugin_call {
 } kv_plugin_call;
 extern const kv_plugin_call kv_plugin_calls[];
 
-/* Checks a plugin's method table. KV_INPUT, with one sentence that names
- * `file`, if the engine cannot run it. Does not check whether the method's name
- * is taken. (sim/ask/door.c) */
+/* Checks a plugin's method table. KV_INPUT: the engine cannot run it; the
+ * sentence names `file`. Not checked: is its name taken? */
 kv_rc kv_door_check(const kv_method *m, const char *file, kv_err *e);
 
 #endif

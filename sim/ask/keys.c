@@ -27,7 +27,7 @@ kv_rc kv_windowed_parse(const char *value, kv_spec *s, kv_err *e) {
                  kv_show(value, show));
 }
 
-/* `text` less its last `less` bytes, then both others; frees text. */
+/* Replaces the last `less` bytes of `text` by the other two; frees text. */
 static char *followed(char *text, size_t less, const char *by,
                       const char *more) {
   size_t n = text ? strlen(text) + strlen(by) + strlen(more) + 1 : 0;
@@ -53,9 +53,7 @@ kv_rc kv_prefill_parse(const char *value, kv_spec *s, kv_err *e) {
   return KV_OK;
 }
 
-/* --- written out --------------------------------------------------------- */
-
-/* A name with its value, behind a JSON object's members. */
+/* Appends a member to a JSON object. */
 static char *member(char *json, const char *key, const char *value) {
   char text[64];
   bool empty = json && strcmp(json, "{}") == 0;

@@ -7,7 +7,7 @@
 const char *const kv_observe_names[KV_OBSERVES] = {PLACES(""),
                                                    PLACES("+turns")};
 
-/* The question that begins first; segments are in any order. */
+/* The question with the smallest start; segments are in any order. */
 static const kv_segment *first_question(const kv_trace *t) {
   const kv_segment *first = NULL;
   for (int i = 0; i < t->n_segments; i++) {
@@ -18,7 +18,7 @@ static const kv_segment *first_question(const kv_trace *t) {
   return first;
 }
 
-/* Where the last context ends of those that end before the question. */
+/* End of the last context that ends before the question. */
 static int end_of_context(const kv_trace *t, const kv_segment *question) {
   int end = 0;
   for (int i = 0; i < t->n_segments; i++) {
@@ -62,7 +62,8 @@ static int by_start(const void *a, const void *b) {
   return x->first - y->first;
 }
 
-/* Makes sorted ones lie apart and behind prompt_len; returns how many. */
+/* Makes sorted questions disjoint and later than prompt_len; returns how many.
+ */
 static int part(int n, kv_asking *q, int prompt_len) {
   int out = 0, from = prompt_len;
   for (int i = 0; i < n; i++) {

@@ -23,13 +23,11 @@ typedef enum kv_observe {
   KV_OBSERVE_RECORDED,
   KV_OBSERVE_CONTEXT,
   KV_OBSERVE_QUESTION,
-  KV_OBSERVE_TURNS, /* added to one of the above; the next added one is twice
-                       it */
+  KV_OBSERVE_TURNS, /* added to one of the above; the next one is twice it */
   KV_OBSERVES = 2 * KV_OBSERVE_TURNS
 } kv_observe;
 
-/* Options that add to --observe, a row each: what of kv_observe, the option,
- * and its help. */
+/* Options that add to --observe: the enumerator, the option, its help. */
 #define KV_OBSERVE_ADDED(X)                                                    \
   X(KV_OBSERVE_TURNS, "turns",                                                 \
     "every question after the prompt also enters as a prompt: the method "     \

@@ -107,7 +107,7 @@ static kv_rc set_share(const kv_param *p, const char *text, void *values,
   return KV_OK;
 }
 
-/* Cuts "a|b" into names; copy holds the text. */
+/* Splits "a|b" into names; copy holds the text. */
 static int split(const char *choices, char copy[KV_CHOICES_BYTES],
                  const char *name[KV_MOST_CHOICES]) {
   int n = 0;
@@ -181,7 +181,7 @@ kv_rc kv_params_default(const kv_param *table, void *values, kv_err *e) {
   for (const kv_param *p = table; p && p->name; p++) {
     kv_err why = {0};
     if (p->fallback == NULL || p->kind == KV_FILE) {
-      /* A file is looked for when a trace is known. */
+      /* Files are looked for later, with the trace. */
       kv_param_unset(p, values);
     } else if (kv_param_set(p, p->fallback, values, &why)) {
       return kv_fail(e, KV_INTERNAL, "a default is invalid: %s", why.text);
@@ -189,8 +189,6 @@ kv_rc kv_params_default(const kv_param *table, void *values, kv_err *e) {
   }
   return KV_OK;
 }
-
-/* --- text ---------------------------------------------------------------- */
 
 static int integer(const kv_param *p, const void *values) {
   int x;
@@ -208,7 +206,7 @@ static const char *text(const kv_param *p, const void *values) {
   return (const char *)values + p->offset;
 }
 
-/* True if the value is a text; a kv_file begins with one. */
+/* Is the value a text? A kv_file begins with one. */
 static bool is_text(const kv_param *p) {
   return p->kind == KV_TEXT || p->kind == KV_FILE;
 }
@@ -261,15 +259,14 @@ void kv_param_range(const kv_param *p, char out[KV_TEXT_MAX]) {
   }
 }
 
-/* True for a file that was found at its default place, beside the trace. */
+/* Was the file found at its default path, next to the trace? */
 static bool beside(const kv_param *p, const void *values) {
   const kv_file *f = (const void *)((const char *)values + p->offset);
   return p->kind == KV_FILE && f->beside;
 }
 
-/* True for a parameter that came later than the method's first rows
- * (kv_param.later) and has its default or no value: it is left out, so that
- * those rows keep their keys. */
+/* Is the parameter newer than the method's first rows (kv_param.later), and at
+ * its default or unset? It is left out, so that those rows keep keys. */
 static bool unnamed(const kv_param *p, const void *values) {
   char out[KV_TEXT_MAX];
   if (!p->later) return false;
@@ -326,7 +323,7 @@ static void series_json(const series *s, kv_json *j) {
   kv_json_close(j, ']');
 }
 
-/* Closes the memory stream; returns its text, or NULL if memory ran out. */
+/* Closes the memory stream; returns its text, or NULL without memory. */
 static char *finish(FILE *f, char **text) {
   int bad = ferror(f);
   if (fclose(f) == 0 && !bad) return *text;

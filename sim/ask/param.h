@@ -13,8 +13,7 @@
 
 #include "ref/lane/method.h"
 
-/* Most choices of a parameter, and bytes of the text that lists them, NUL
- * included. */
+/* Most choices of a parameter; bytes of the text that lists them, with NUL. */
 enum { KV_MOST_CHOICES = 64, KV_CHOICES_BYTES = 512 };
 
 /* Does the knob count entries, so that any budget sets it? */
@@ -49,18 +48,17 @@ void kv_param_text(const kv_param *p, const void *values,
 /* Writes the range or the choices, for people: "1 to 64", "mean|max|sum". */
 void kv_param_range(const kv_param *p, char out[KV_TEXT_MAX]);
 
-/* All values as a JSON object, {"budget": 512, "group": "mean"}; free it with
- * free(); NULL without memory. Unset values are null. Parameters added later
+/* All values as a JSON object, {"budget": 512, "group": "mean"}; free() it;
+ * NULL: no memory. Unset values are null. Parameters added later
  * (kv_param.later) are left out at their defaults. A file's name has no folder,
- * so that a row does not depend on where the file is; kv_code distinguishes its
- * bytes. */
+ * so that a row does not depend on where it is; kv_code covers its bytes. */
 char *kv_params_json(const kv_param *table, const void *values);
 /* The same for n layers, whose values are `size` bytes apart. A parameter that
  * differs between layers becomes a list; so does the budget if n > 1. */
 char *kv_params_json_each(const kv_param *table, int n, size_t size,
                           const void *values);
 /* As a specification, name:budget=512:group=mean, escaped, without unset values
- * and without files that nobody named. */
+ * and without files found by default. */
 char *kv_params_spec(const char *name, const kv_param *table,
                      const void *values);
 

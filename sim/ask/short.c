@@ -13,7 +13,7 @@
 
 static const char method[] = "quant";
 
-/* What so many bits of a side are called; a side of 16 stays as it came. */
+/* The format for each number of bits; a side of 16 bits stays uncompressed. */
 static const struct {
   const char *digits, *name;
 } bits[] = {
@@ -33,7 +33,7 @@ static const char *digits_of(const char *name) {
   return NULL;
 }
 
-/* Is the text of n bytes kNvM? Where the digits of both begin and end. */
+/* Is the text of n bytes kNvM? *k, *v: how many digits N and M have. */
 static bool is_pair(size_t n, const char *text, size_t *k, size_t *v) {
   static const char all[] = "0123456789";
   if (n < 4 || text[0] != 'k') return false;
@@ -43,7 +43,7 @@ static bool is_pair(size_t n, const char *text, size_t *k, size_t *v) {
   return *v > 0 && *k + *v + 2 == n;
 }
 
-/* FORMAT-FORMAT, of keys and of values: cuts the name in two at the dash. */
+/* Cuts FORMAT-FORMAT, for keys and values, at the dash. */
 static kv_rc cut_two(char *name, const char **k, const char **v, kv_err *e) {
   char *dash = strchr(name, '-'), show[KV_SHOW];
   if (!dash) return KV_OK;
@@ -126,6 +126,6 @@ bool kv_short_has(const kv_param *p) {
 }
 
 const char *kv_short_at(int i) {
-  const kv_named_format *f = kv_named_format_at(i + 1); /* behind raw */
+  const kv_named_format *f = kv_named_format_at(i + 1); /* the first is raw */
   return f ? f->name : NULL;
 }

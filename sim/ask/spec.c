@@ -24,7 +24,7 @@ static size_t span(const char *text, char stop) {
 
 size_t kv_specs_span(const char *list) { return span(list, ','); }
 
-/* What follows the piece of n bytes; NULL after the last piece. */
+/* The text after the piece of n bytes; NULL after the last piece. */
 static const char *after(const char *piece, size_t n) {
   return piece[n] ? piece + n + 1 : NULL;
 }
@@ -219,15 +219,15 @@ static kv_rc no_param(const kv_method *m, const char *key, kv_err *e) {
                  near ? near : "", near ? "?" : "", list);
 }
 
-/* One method of the specification, and where its parameters lie in the
- * parameters of the whole: its first row in the table, and its values. */
+/* One method of the specification, and its part of all parameters: its first
+ * row in the table, and its values. */
 typedef struct piece {
   const kv_method *method;
   int first;
   void *values;
 } piece;
 
-/* What is no parameter of a method but a key of all. */
+/* Keys that are not parameters of a method but apply to all. */
 enum { WINDOWED = -1, PREFILL = -2, NO_KEY = -3 };
 
 static int find(const kv_method *m, const char *key) {
@@ -237,7 +237,7 @@ static int find(const kv_method *m, const char *key) {
   return strcmp(key, KV_PREFILL) == 0 ? PREFILL : NO_KEY;
 }
 
-/* Whether parameter i of the part was typed, or the key. */
+/* Was parameter i of the part, or that key, typed? */
 static bool *given(const piece *x, int i, kv_spec *s) {
   if (i == WINDOWED) return &s->windowed_given;
   return i == PREFILL ? &s->chunk_given : &s->given[x->first + i];
@@ -496,7 +496,7 @@ fail:
   return rc;
 }
 
-/* with: what follows each name, "" or ":windowed=.." and the like. */
+/* with: what follows each name, such as ":windowed=..", or "". */
 static kv_rc put_all(kv_registry *registry, const char *with, kv_specs *out,
                      kv_err *e) {
   kv_spec one;

@@ -50,14 +50,14 @@ typedef enum kv_windowed {
 } kv_windowed;
 
 typedef struct kv_spec {
-  const kv_method *method; /* for two on one lane, the composition */
+  const kv_method *method; /* the composition, if there are two on one lane */
   void *params;            /* the method's struct, before open */
   bool *given;             /* [rows of method->params] was it typed? */
   bool of_all;             /* from the word `all`: the method was not named */
   kv_windowed windowed;
-  bool windowed_given; /* it was typed */
+  bool windowed_given; /* was it typed? */
   int chunk;           /* tokens of a chunk of the prompt; 0: read whole */
-  bool chunk_given;    /* it was typed */
+  bool chunk_given;    /* was it typed? */
   int n_layers;        /* budgets in `layers`, one for each layer; 0: no list */
   int *layers;         /* [n_layers] entries for each layer, else NULL */
 } kv_spec;
@@ -67,9 +67,8 @@ typedef struct kv_specs { /* the values of -m, in the order typed */
   kv_spec *spec; /* [n] */
 } kv_specs;
 
-/* Adds the specifications of a list to out, which is zeroed before the first
- * call. The same specification twice is an error. After a failure out is
- * unchanged. */
+/* Adds a list's specifications to out, which is zeroed before the first call. A
+ * repeated specification is an error. After a failure out is unchanged. */
 kv_rc kv_specs_add(kv_registry *registry, const char *list, kv_specs *out,
                    kv_err *e);
 void kv_specs_free(kv_specs *s); /* its specifications, not s; accepts NULL */
@@ -80,30 +79,27 @@ size_t kv_specs_span(const char *list);
  * after a failure, with kv_spec_free. */
 kv_rc kv_spec_parse(kv_registry *registry, const char *text, kv_spec *out,
                     kv_err *e);
-/* Length in bytes of the first part of a specification, up to its `+` or its
- * end. */
+/* Bytes of the first part of a specification, up to its `+` or end. */
 size_t kv_spec_part(const char *text);
-/* Do both have the same method, and has every parameter that `asked` sets, by
- * default or as typed, the same value in `row`? */
+/* Does `row` have the method of `asked`, and the same value for every parameter
+ * that `asked` sets, by default or as typed? */
 bool kv_spec_has(const kv_spec *row, const kv_spec *asked);
-/* Copies everything except of_all, into memory of its own. */
+/* Copies everything except of_all. */
 kv_rc kv_spec_copy(const kv_spec *from, kv_spec *out, kv_err *e);
 void kv_spec_free(kv_spec *s); /* its memory, not s; accepts NULL */
 
 /* Finds a method by name in the registry, then among plugins, which may load
- * one. KV_USAGE, naming the nearest name, if there is none; otherwise fails as
+ * one. KV_USAGE, with the nearest name, if there is none; otherwise fails as
  * kv_door_find (sim/ask/door.h). */
 kv_rc kv_registry_find(kv_registry *registry, const char *name,
                        const kv_method **out, kv_err *e);
 
-/* The parameter that -b sets, or NULL; and the same only if it counts entries.
- */
+/* The parameter that -b sets, or NULL; _budget: only if it counts entries. */
 const kv_param *kv_spec_knob(const kv_method *m);
 const kv_param *kv_spec_budget(const kv_method *m);
-/* Does the method have a knob that counts entries, and neither a value nor a
- * list for it? */
+/* Does the method's knob count entries, and has neither a value nor a list? */
 bool kv_spec_wants_budget(const kv_spec *s);
-/* The same, and open cannot resolve it: such a cell needs -b. */
+/* The same, and open cannot resolve it? Such a cell needs -b. */
 bool kv_spec_needs_budget(const kv_spec *s);
 
 /* Most files of a specification. */
@@ -111,16 +107,15 @@ enum { KV_SPEC_FILES = KV_MOST_PARTS * KV_MOST_FILES };
 /* The value in s->params of the method's i-th file parameter (kv_method_file),
  * or NULL; its path is "" while the file is unknown. */
 kv_file *kv_spec_file(const kv_spec *s, int i);
-/* The method that reads that file: s->method, or the one of two methods on a
- * lane. A file in the trace's folder is named after it. NULL: none. */
+/* The method that reads that file: s->method, or one of two methods on a lane.
+ * A file in the trace's folder is named after it. NULL: none. */
 const kv_method *kv_spec_reader(const kv_spec *s, int i);
 
 /* The parameters as a JSON object, and as a specification (sim/ask/param.h).
  * Free them with free(); NULL without memory. */
 char *kv_spec_json(const kv_spec *s);
 char *kv_spec_text(const kv_spec *s);
-/* Are method, values, list, `windowed` and `prefill` equal? Such cells are the
- * same. */
+/* Are method, values, list, `windowed` and `prefill`, so the cells, equal? */
 bool kv_spec_same(const kv_spec *a, const kv_spec *b);
 
 /* --- keys.c: the keys that every method has ------------------------------ */
@@ -133,22 +128,20 @@ extern const char *const kv_windowed_names[];
 kv_rc kv_windowed_parse(const char *value, kv_spec *s, kv_err *e);
 kv_rc kv_prefill_parse(const char *value, kv_spec *s, kv_err *e);
 /* Appends these keys, unless they are `leave` and `whole`, to a specification's
- * text or JSON object. Frees the argument. NULL if it was NULL, or without
- * memory. */
+ * text or JSON object. Frees the argument. NULL stays NULL; NULL: no memory. */
 char *kv_keys_text(const kv_spec *s, char *text);
 char *kv_keys_json(const kv_spec *s, char *json);
 
-/* --- a budget a layer ---------------------------------------------------- */
+/* --- a budget for each layer --------------------------------------------- */
 
-/* True if `value`, typed for parameter p, is a list of budgets: "64/32". */
+/* Is `value`, typed for parameter p, a list of budgets: "64/32"? */
 bool kv_spec_lists(const kv_spec *s, const kv_param *p, const char *value);
 /* Give s a budget for each layer, as typed or as entries[n]. s must have
  * neither budget nor list before. After a failure s can only be freed. */
 kv_rc kv_spec_parse_list(kv_spec *s, const char *value, kv_err *e);
 kv_rc kv_spec_set_list(kv_spec *s, int n, const int *entries, kv_err *e);
-/* Parts of kv_spec_text and kv_spec_json for a specification with a list: the
- * text of method m with the values `values`, and the whole object. Both return
- * as kv_spec_text does. */
+/* Parts of kv_spec_text and kv_spec_json, for a specification with a list: the
+ * text of method m with the values `values`, and the whole object. */
 char *kv_spec_list_text(const kv_spec *s, const kv_method *m,
                         const void *values);
 char *kv_spec_list_json(const kv_spec *s);
@@ -166,8 +159,8 @@ char *kv_spec_list_json(const kv_spec *s);
  * typed value is never changed. */
 bool kv_knob_takes(const kv_spec *s, const kv_budget *b);
 
-/* Number of places, at least 1, without numbers of entries above n_tokens, the
- * trace's. */
+/* Number of places, at least 1. Numbers of entries above n_tokens, the trace's
+ * tokens, have no place. */
 int kv_knob_places(const kv_param *p, int n_tokens);
 /* The value of a place, 1 .. kv_knob_places, as the parameters store it: an
  * int, a share, or the bits of a float; at least 0. */
@@ -182,7 +175,7 @@ void kv_knob_text(const kv_param *p, int32_t value, char out[KV_TEXT_MAX]);
  * names. Further parameters follow as usual: snapkv+k8v4:residual=64. Rows and
  * databases have the long form, labels of tables the short one.
  * ref/formats/named.h lists the names. */
-enum { KV_SHORT = 32 }; /* bytes of a name, with its end */
+enum { KV_SHORT = 32 }; /* bytes of a name, NUL included */
 
 /* Replaces one part of a specification that begins with such a name by its long
  * form; leaves other text alone. *part is the caller's, from malloc, and may

@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Contract: sim/cli/beside_cells.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/cli/beside_cells.h"
 
 #include "ref/ground/number.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Further replays for `kvreplay run`. --tp: the same cell on ranks that have
- * some of the KV heads and decide alone. --chunk: with its prompt in pieces
- * (both sim/cli/sheet/beside.h). --cache: with caches on the device
+ * Further replays for `kvreplay run`. --tp replays the same cell on ranks that
+ * have some of the KV heads and decide alone; --chunk with its prompt in pieces
+ * (both sim/cli/sheet/beside.h); --cache with caches on the device
  * (sim/run/look/device_caches.h). For each trace: check once its cells are
  * open; open; replay with `watch`; ask; close. At the end print.
  */
@@ -20,7 +20,6 @@ typedef struct kv_beside_asked {
   kv_cache_list caches; /* --cache */
 } kv_beside_asked;
 
-/* Was any given? */
 static inline bool kv_beside_asks(const kv_beside_asked *a) {
   return a->ranks || a->chunk || a->caches.n;
 }
@@ -48,7 +47,7 @@ kv_rc kv_beside_cells_open(const kv_batch *b, const kv_beside_asked *asked,
  * kv_ranks_ask. */
 kv_rc kv_beside_cells_ask(const kv_beside_cells *x, const kv_replay_how *how,
                           bool *stopped, kv_err *e);
-/* Before a row is shown: gives r the keys of these options that it lacks,
+/* Before a row is shown: adds to r the keys of these options that it lacks,
  * without numbers, so that all rows have the same keys. KV_RESOURCE: memory. */
 kv_rc kv_beside_cells_name(const kv_beside_asked *asked, kv_result *r,
                            kv_err *e);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * `kvreplay check`: opens every cell of every trace, replays trace by trace
- * with the first backend and with each other, compares and stores. What was
- * printed or stored is never taken back by what comes later. Where a device has
- * no memory for one of several traces, its cells fail and the others go on.
+ * with the first backend and with each other, compares and stores. Later
+ * failures take back nothing that was printed or stored. If a device lacks
+ * memory for one of several traces, only that trace's cells fail.
  */
 #include "sim/cli/commands.h"
 
@@ -17,21 +17,20 @@
 #include "sim/run/compare/compare.h"
 #include <string.h>
 
-enum { KV_MOST_BACKENDS = 8 }; /* that --backends may name */
+enum { KV_MOST_BACKENDS = 8 };
 
 /* Zeroed before parsing. */
 typedef struct kv_check_options {
   kv_cells_options cells; /* first: sim/cli/options_cells.h */
   const char *
-      backend_text; /* --backends, as typed; NULL: those that can be had here */
+      backend_text; /* --backends, as typed; NULL: all available on this host */
   const kv_backend *backend[KV_MOST_BACKENDS]; /* [backends] all are compared
                                                   with the first */
   int backends;                                /* 2 to KV_MOST_BACKENDS */
   int format;                                  /* a kv_verdict_format */
-  bool paged;  /* --pages: on cuda and emu coded rows lie in unified pages,
-                  where the formats allow it (kv_plan.paged) */
-  int indices; /* --indices none, sparse, max, joined or shared: a kv_indices,
-                  by which rows lie on cuda and emu */
+  bool paged;  /* --pages: cuda and emu store coded rows in unified pages, where
+                  the formats allow it (kv_plan.paged) */
+  int indices; /* --indices: a kv_indices, how cuda and emu find rows */
 } kv_check_options;
 
 #define AT(member) .offset = offsetof(kv_check_options, member)
@@ -127,8 +126,8 @@ static kv_rc find_backends(kv_check_options *o, kv_err *e) {
                  kv_backend_ref.name);
 }
 
-/* A database needs measures, which come from the reference: it must be the
- * first backend. */
+/* A database needs measures, and only the reference computes them: it must be
+ * the first backend. */
 static kv_rc check_db(const kv_check_options *o, kv_err *e) {
   if (!o->cells.db || !strcmp(o->backend[0]->name, kv_backend_ref.name))
     return KV_OK;
@@ -137,13 +136,10 @@ static kv_rc check_db(const kv_check_options *o, kv_err *e) {
       "--db stores rows of the reference; name ref first in --backends");
 }
 
-/* Fills o->cells and o->backend from what was typed, after kv_options_parse;
- * methods are looked up in `registry`, then among plugins. KV_USAGE: options
- * contradict each other, a method or a budget is wrong, a backend is unknown or
- * the only one named, or --db comes without ref as the first; KV_INPUT: a
- * plugin, or a file of budgets, is bad; KV_RESOURCE: memory, or a backend, or
- * none but ref where none is named, cannot be used here. Free o->cells with
- * kv_cells_options_free, also after a failure. */
+/* Fills o->cells and o->backend from what was typed. KV_USAGE also if a backend
+ * is unknown or the only one named, or --db is given but ref is not the first.
+ * KV_RESOURCE also if a named backend cannot be used here or, with none named,
+ * only ref can. Otherwise fails as kv_cells_options_read. */
 static kv_rc check_options_check(kv_registry *registry, kv_check_options *o,
                                  kv_err *e) {
   kv_rc rc = kv_cells_options_read(registry, &o->cells, e);
@@ -152,18 +148,16 @@ static kv_rc check_options_check(kv_registry *registry, kv_check_options *o,
   return rc ? rc : kv_cells_options_apart(&kv_command_check, &o->cells, e);
 }
 
-/* --- check --------------------------------------------------------------- */
-
 typedef struct task {
   kv_check_options options;
   kv_job of; /* kernels, database, cells */
   kv_verdicts verdicts;
-  bool lacked; /* memory of a device, for some trace */
+  bool lacked; /* a device lacked memory for a trace */
 } task;
 
 static int traces(const task *s) { return s->options.cells.traces.n; }
 
-/* How to replay. Measures are needed for the database only. */
+/* Measures are needed only for the database. */
 static kv_replay_how how_of(task *s, int backend) {
   kv_replay_how how = kv_job_how(&s->of, s->options.backend[backend]);
   how.fidelity = s->of.db && backend == 0;
@@ -178,11 +172,9 @@ static kv_rc open_cells(task *s, kv_err *e) {
   return kv_job_open(&s->of, &how, e);
 }
 
-/* --- the database ------------------------------------------------------- */
-
-/* Stores the row of another backend. An equal cell gets the first one's
- * measures, since they follow from what was found equal; so does one whose
- * ledger alone differs. A different one is stored as a conflict, without a
+/* Stores the row of another backend. An equal cell gets the first backend's
+ * measures, since they follow from what was found equal; so does one that
+ * differs only in its ledger. Any other is stored as a conflict, without a
  * message, because the verdict reports it. */
 static kv_rc put_other(task *s, const kv_verdict *v, const kv_cell *cell,
                        kv_err *e) {
@@ -204,8 +196,8 @@ static kv_rc put_other(task *s, const kv_verdict *v, const kv_cell *cell,
 
 /* --- one trace ---------------------------------------------------------- */
 
-/* Replays a batch. If the device has no memory for it, has not failed and there
- * are other traces, *lacks: only its cells fail. */
+/* Replays a batch. *lacks: the device lacked memory for it but has not failed,
+ * and there are other traces; then only this batch's cells fail. */
 static kv_rc replay(task *s, kv_batch *b, const kv_replay_how *how, bool *lacks,
                     bool *stopped, kv_err *e) {
   kv_err why = {0};
@@ -251,8 +243,7 @@ static kv_rc judge(task *s, const kv_cell *a, const kv_cell *b, int backend,
   return rc ? rc : kv_verdicts_add(&s->verdicts, &v, e);
 }
 
-/* Replays a batch on another backend; what failed on the first may fail here
- * too, or not. */
+/* Replays a batch on another backend, also cells that failed on the first. */
 static kv_rc other(task *s, const kv_batch *b, int backend, bool *stopped,
                    kv_err *e) {
   kv_batch second = {0};
@@ -296,8 +287,7 @@ static void interrupted(void *self) {
   kv_note(note);
 }
 
-/* Prints what is complete when a method does not return
- * (sim/cli/signal.h). */
+/* Prints what is complete if a method does not return (sim/cli/signal.h). */
 static void last_words(void *self) {
   task *s = self;
   kv_progress_wipe(&s->of.progress);
@@ -325,8 +315,6 @@ static kv_rc run_all(task *s, bool *stopped, kv_err *e) {
   kv_rc closed = kv_verdicts_close(&s->verdicts, &closing);
   return rc || !closed ? rc : kv_fail(e, closed, "%s", closing.text);
 }
-
-/* --- the calls of a command --------------------------------------------- */
 
 static void begin(void *self, int argc, char **argv) {
   kv_job_begin(&((task *)self)->of, argc, argv);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `kvreplay grade`: opens the cell and their files, replays with the grading
- * wrapped around the method, prints, stores. With a database the cell is first
- * run as it is, for the row that theirs is compared with.
+ * `kvreplay grade`: opens the cell and the files to grade, replays with the
+ * grading wrapped around the method, prints, stores. With a database the cell
+ * is first replayed without grading, for the row to compare with.
  */
 #include "sim/cli/commands.h"
 
@@ -20,16 +20,16 @@ typedef struct kv_grade_options {
   const char *theirs;     /* path of their decisions; always given */
   const char *outputs;    /* path of their outputs; NULL: not graded */
   const char *tie_text, *atol_text, *rtol_text; /* as typed, or NULL */
-  double tie;        /* >= 0, share of the cut (the least score chosen) within
-                        which scores are a tie; 1e-3 if not typed */
-  double atol, rtol; /* tolerances of outputs, absolute and relative; < 0: not
-                        typed, so those of the type of theirs
-                        (sim/run/grade/outputs.h) */
-  int follow;        /* whose decision the reference goes on with: 0 theirs,
-                        1 ours */
-  int lse_base;      /* of their log-sum-exp: 0 natural, 1 to base 2 */
-  bool all;   /* list every wrong decision and row, not the first alone */
-  int format; /* a kv_grade_format */
+  double tie; /* >= 0, scores within this share of the cut (the least score
+                 chosen) are a tie; 1e-3 if not typed */
+  double atol,
+      rtol; /* tolerances of outputs, absolute and relative; < 0: not typed, use
+               those of their type (sim/run/grade/outputs.h) */
+  int follow;   /* whose decision the reference continues with: 0 theirs, 1 ours
+                 */
+  int lse_base; /* their log-sum-exp: 0 natural, 1 to base 2 */
+  bool all;     /* list every wrong decision and row, not only the first */
+  int format;   /* a kv_grade_format */
 } kv_grade_options;
 
 #define AT(member) .offset = offsetof(kv_grade_options, member)
@@ -124,12 +124,9 @@ static kv_rc tolerance(const char *name, const char *text, double fallback,
                  name, kv_show(text, show));
 }
 
-/* Fills o->cells, tie, atol and rtol from what was typed, after
- * kv_options_parse; the method is looked up in `registry`, then among plugins.
- * KV_USAGE: a number is wrong or negative, or not exactly one method and at
- * most one budget are named; KV_INPUT: a plugin, or a file of budgets, is bad;
- * KV_RESOURCE: memory.
- * Free o->cells with kv_cells_options_free, also after a failure. */
+/* Fills o->cells, tie, atol and rtol from what was typed. KV_USAGE also if a
+ * number is wrong or negative, or unless one method and at most one budget are
+ * named. Otherwise fails as kv_cells_options_read. */
 static kv_rc grade_options_check(kv_registry *registry, kv_grade_options *o,
                                  kv_err *e) {
   kv_rc rc = tolerance("tie", o->tie_text, 1e-3, &o->tie, e);
@@ -142,8 +139,6 @@ static kv_rc grade_options_check(kv_registry *registry, kv_grade_options *o,
                  "one to -b");
   return rc ? rc : kv_cells_options_apart(&kv_command_grade, &o->cells, e);
 }
-
-/* --- grade --------------------------------------------------------------- */
 
 typedef struct task {
   kv_grade_options options;
@@ -160,8 +155,6 @@ static kv_replay_how how_of(task *s) {
   how.fidelity = s->of.db != NULL;
   return how;
 }
-
-/* --- opening ------------------------------------------------------------ */
 
 static kv_rc open_cell(task *s, kv_err *e) {
   kv_replay_how how = how_of(s);
@@ -182,8 +175,6 @@ static kv_rc open_theirs(task *s, kv_err *e) {
   return rc;
 }
 
-/* --- the row ------------------------------------------------------------ */
-
 static kv_rc put_row(task *s, bool *stopped, kv_err *e) {
   kv_batch *b = s->of.batch;
   kv_replay_how how = how_of(s);
@@ -195,7 +186,7 @@ static kv_rc put_row(task *s, bool *stopped, kv_err *e) {
   return rc ? rc : kv_job_put(&s->of, &b->cell[0].result, false, e);
 }
 
-/* Stores the first difference of a layer beside the row. */
+/* Stores a layer's first difference with the row. */
 static kv_rc put_wrong(task *s, int layer, const char *text, kv_err *e) {
   return kv_db_put_theirs(s->of.db, &s->of.batch->cell[0].result,
                           &s->of.environment, s->theirs->name, layer, text, e);
@@ -270,8 +261,6 @@ static kv_rc grade_all(task *s, bool *stopped, kv_err *e) {
   kv_progress_end(&s->of.progress);
   return rc || *stopped ? rc : report(s, e);
 }
-
-/* --- the calls of a command --------------------------------------------- */
 
 static void begin(void *self, int argc, char **argv) {
   kv_job_begin(&((task *)self)->of, argc, argv);

@@ -18,15 +18,15 @@
 
 enum { MOST_LAWS = 32, BUDGETS = 4, LONG = 1000, SECONDS = 20 };
 
-/* What the option table below fills. */
+/* Filled by the option table below. */
 typedef struct options_of {
   kv_list method; /* one specification, or a plugin's path */
   kv_list traces; /* paths or made:NAME; none: every synthetic trace */
   kv_list laws;   /* names; none: every law */
-  int budget;     /* entries a lane; 0: several, and every token */
+  int budget;     /* entries per lane; 0: several budgets, and every token */
   int prompt_len; /* tokens; 0: the trace's own */
-  int seconds;    /* that one call of a hook may take */
-  bool quiet;     /* of the table only what is broken, and the sum */
+  int seconds;    /* limit for one call of a hook */
+  bool quiet;     /* the table prints broken laws only, without counts */
   int format;     /* kv_law_format */
 } options_of;
 
@@ -37,12 +37,10 @@ typedef struct task {
   const char *law[MOST_LAWS];
   int laws;
   kv_law_report report;
-  bool dead[MOST_LAWS]; /* broken, or pointless because another is */
+  bool dead[MOST_LAWS]; /* broken, or pointless because another law is broken */
   bool over;            /* law hooks is broken: nothing else can be checked */
   char reason[512];     /* of the last refusal */
 } task;
-
-/* --- what to ask -------------------------------------------------------- */
 
 static kv_rc take_laws(task *s, kv_err *e) {
   const kv_list *only = &s->options.laws;
@@ -62,7 +60,7 @@ static kv_rc take_laws(task *s, kv_err *e) {
   return KV_OK;
 }
 
-/* --- asking ------------------------------------------------------------- */
+/* --- checking ----------------------------------------------------------- */
 
 /* Quotes text for a shell. */
 static void quote(const char *text, size_t size, char *out) {
@@ -75,7 +73,7 @@ static void quote(const char *text, size_t size, char *out) {
   snprintf(out + n, size - n, "'");
 }
 
-/* The command that checks one law on one cell alone. */
+/* The command that checks only one law on one cell. */
 static void say_again(const task *s, const kv_law_answer *a, size_t size,
                       char *out) {
   char spec[2200], trace[2200], budget[32] = "", prompt[32] = "", wait[32] = "";
@@ -90,8 +88,8 @@ static void say_again(const task *s, const kv_law_answer *a, size_t size,
            a->law, trace, budget, prompt, wait);
 }
 
-/* Records an answer. A crash may break another law than the one checked: then
- * the checked one is refused, and the broken one reported once. */
+/* Records an answer. A crash may break another law than the one checked. Then
+ * the checked law is refused, and the broken one reported once. */
 static kv_rc hear(task *s, int law, const char *text, int trace, int entries,
                   const kv_lawcheck_said *said, kv_err *e) {
   char again[5000] = "";
@@ -209,7 +207,7 @@ static void begin_patiently(int argc, char **argv) {
   static const char name[] = "OMP_WAIT_POLICY", own[] = "/proc/self/exe";
   char path[4096] = "";
   if (getenv(name) || readlink(own, path, sizeof path - 1) < 0 ||
-      !strstr(path, "kvreplay")) /* run by a loader, say */
+      !strstr(path, "kvreplay")) /* for example, run by a loader */
     return;
   char **all = calloc((size_t)argc + 2, sizeof *all);
   if (!all || setenv(name, "passive", 1)) {
@@ -295,8 +293,6 @@ static void clean(void *self) {
 
 static const kv_task task_lawcheck = {sizeof(task), begin,    check, work,
                                       interrupted,  conclude, clean};
-
-/* --- its table ---------------------------------------------------------- */
 
 #define AT(member) .offset = offsetof(task, options.member)
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * `kvreplay lengths`: what each method stores of one request of a model, as
- * JSON. `kvreplay capacity`, a program of the Python package, asks it and makes
- * users of a node of the bytes. The parts are in sim/cli/capacity.
+ * JSON. `kvreplay capacity`, a program of the Python package, runs it and
+ * computes from the bytes how many users fit on a node. The parts are in
+ * sim/cli/capacity.
  */
 #include "sim/cli/commands.h"
 
@@ -42,12 +43,12 @@ static kv_rc check(void *self, kv_err *e) {
   return kv_cells_options_read(kv_method_at, &s->cells, e);
 }
 
-/* --- what is said of the model -------------------------------------------- */
+/* --- the model ------------------------------------------------------------ */
 
-/* Bytes of the tables that name one user's pages in LeanKV's unified pages: an
- * entry of 32 bits for each page that all tokens of a lane need in its high
- * tier, K8V4, as a lane's low pages are entered from the table's other end. 0:
- * vectors of this length have no page. */
+/* Bytes of one user's page tables in LeanKV's unified pages: an entry of 32
+ * bits for each page, as if all tokens of a lane were in its high tier, K8V4 (a
+ * lane's low pages are entered from the table's other end). 0: vectors of this
+ * length have no page. */
 static int64_t page_tables(const task *s) {
   const kv_shape *m = &s->served.shape;
   const kv_page_config high = {{8, 4}, {1, 1}};
@@ -101,7 +102,7 @@ static void put_stored(kv_json *j, const char *key, const kv_stored *x) {
   kv_json_close(j, '}');
 }
 
-/* What the rows of the database come to, and why there are no numbers. */
+/* Writes estimates from the database's rows or, without any, why not. */
 static kv_rc put_measured(task *s, const kv_lengths *ask, bool lengths,
                           kv_err *why, kv_err *e) {
   kv_stored *found = NULL;
@@ -134,7 +135,8 @@ static kv_rc put_numbers(task *s, const kv_lengths *ask, kv_err *e) {
   return put_measured(s, ask, !rc, &why, e);
 }
 
-/* The row's method is called by its name and what differs from defaults. */
+/* The row shows its method as the name and the parameters that differ from
+ * their defaults. */
 static kv_rc add_row(task *s, const kv_spec *spec, const kv_budget *b,
                      kv_err *e) {
   kv_result r = {.method = spec->method->name, .spec = kv_spec_text(spec)};
@@ -189,7 +191,7 @@ static kv_rc work(void *self, bool *stopped, kv_err *e) {
   kv_json_open(&s->out, "rows", '[');
   rc = add_rows(s, e);
   kv_json_close(&s->out, ']');
-  if (!rc) kv_json_close(&s->out, '}'); /* a document that ends is whole */
+  if (!rc) kv_json_close(&s->out, '}'); /* only a complete document is closed */
   putchar('\n');
   kv_stop_unwatch();
   if (rc && kv_interrupted()) *stopped = true;
@@ -201,8 +203,6 @@ static void clean(void *self) {
   kv_cells_options_free(&s->cells);
   kv_served_close(&s->served);
 }
-
-/* --- the command ---------------------------------------------------------- */
 
 static const kv_task task_lengths = {.size = sizeof(task),
                                      .begin = begin,

@@ -32,7 +32,7 @@ static const char *const kinds[] = {
     [KV_INT] = "integer",   [KV_REAL] = "real", [KV_SHARE] = "share",
     [KV_CHOICE] = "choice", [KV_TEXT] = "text", [KV_FILE] = "file"};
 
-/* What a greater value of a knob takes; NULL: -b does not set it. */
+/* What a larger value of a knob means; NULL: -b does not set it. */
 static const char *const knobs[] = {[KV_KNOB_ENTRIES] = "entries",
                                     [KV_KNOB_MORE] = "more",
                                     [KV_KNOB_LESS] = "less",
@@ -128,7 +128,7 @@ static void show(const kv_method *m, bool colour) {
                "N tokens");
 }
 
-/* The default, as the parameters of a row would have it. */
+/* The default, as in the parameters of a row. */
 static void fallback(kv_json *j, const kv_param *p) {
   if (p->fallback == NULL || p->kind >= KV_CHOICE) {
     kv_json_text_or_null(j, "default", p->fallback);
@@ -197,7 +197,7 @@ static void json(const kv_method *one) {
   fputs("\n]\n", stdout);
 }
 
-/* Of every method that `kvreplay methods` lists, or of one. */
+/* The papers of one method, or of all that `kvreplay methods` lists. */
 static kv_rc bibtex(const kv_method *one, kv_err *e) {
   static kv_registry *const all[] = {kv_method_at, kv_method_door_at,
                                      kv_door_at};
@@ -267,8 +267,6 @@ static kv_rc work(void *self, bool *stopped, kv_err *e) {
     list_all(colour);
   return KV_OK;
 }
-
-/* --- the command -------------------------------------------------------- */
 
 static const kv_task task_methods = {
     .size = sizeof(task), .check = check, .work = work};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * `kvreplay new NAME`: writes NAME.c, test_NAME.c and a Makefile from the texts
- * in sim/new. If one cannot be written, the others are removed again.
+ * in sim/new. If one cannot be written, removes the others.
  */
 #include "sim/cli/commands.h"
 
@@ -38,7 +38,7 @@ static kv_rc check_name(const char *name, kv_err *e) {
   return KV_OK;
 }
 
-/* As in a specification: an underscore is a dash. */
+/* As in a specification: dashes replace underscores. */
 static void dashed(const char *name, char spec[MOST + 1]) {
   snprintf(spec, MOST + 1, "%s", name);
   for (char *c = spec; *c; c++)
@@ -118,8 +118,6 @@ static kv_rc work(void *self, bool *stopped, kv_err *e) {
            name);
   return rc;
 }
-
-/* --- the command -------------------------------------------------------- */
 
 static const kv_task task_new = {.size = sizeof(task), .work = work};
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * `kvreplay run`: opens every cell of every trace, then replays trace by trace,
- * stores and prints. What was printed or reported as stored is never taken back
- * later.
+ * stores and prints. Later failures take back nothing that was printed or
+ * reported as stored.
  */
 #include "sim/cli/commands.h"
 
@@ -224,8 +224,7 @@ void kv_run_options_free(kv_run_options *o) {
   kv_together_asked_free(&o->together);
 }
 
-/* What has a place for every step, and none for a question that enters whole.
- */
+/* These options need a number for every step, but a question enters whole. */
 static kv_rc check_turns(const kv_run_options *o, kv_err *e) {
   const char *name = o->outputs          ? "outputs"
                      : o->decisions      ? "decisions"
@@ -240,8 +239,8 @@ static kv_rc check_turns(const kv_run_options *o, kv_err *e) {
       name);
 }
 
-/* The first option for a file that only a replay can fill, so that no row may
- * be taken from a database; NULL: none. All but the last describe one cell. */
+/* The first option given for a file that only a replay can fill, so that no row
+ * may come from a database; NULL: none. All but the last describe one cell. */
 static const char *filled(const kv_run_options *o) {
   return o->selections  ? "selections"
          : o->views     ? "views"
@@ -251,7 +250,7 @@ static const char *filled(const kv_run_options *o) {
                         : NULL;
 }
 
-/* Files that describe one cell require that exactly one cell is asked for. */
+/* Files that describe one cell require exactly one cell. */
 static kv_rc check_files(const kv_run_options *o, kv_err *e) {
   const char *name = filled(o);
   bool one = o->cells.traces.n == 1 && o->cells.specs.n == 1 &&
@@ -263,7 +262,7 @@ static kv_rc check_files(const kv_run_options *o, kv_err *e) {
                  name);
 }
 
-/* Files whose names or contents hang on all cells. */
+/* Files whose names or contents depend on all cells. */
 static kv_rc check_shard_files(const kv_run_options *o, kv_err *e) {
   const char *name = filled(o);
   if (!name) return KV_OK;
@@ -271,8 +270,8 @@ static kv_rc check_shard_files(const kv_run_options *o, kv_err *e) {
                  name, o->shard_text ? "--shard" : "--shards");
 }
 
-/* Which shard, and its database. Tasks of a job share a command line, and one
- * file that all of them write would be a queue. */
+/* Finds the shard and its database. Tasks of a job share a command line; if all
+ * wrote to one database, they would wait for each other. */
 static kv_rc check_shard(kv_run_options *o, kv_err *e) {
   if (!o->shard_text && !o->shards) return KV_OK;
   if (o->shard_text && o->shards)
@@ -319,15 +318,13 @@ kv_rc kv_run_options_check(kv_registry *registry, kv_run_options *o,
   return rc;
 }
 
-/* --- run ----------------------------------------------------------------- */
-
 typedef struct task {
   kv_run_options options;
   kv_job of; /* kernels, database, cells */
   kv_row_writer *rows;
   int ran, failed;
-  bool lacked;  /* memory of a device, for some trace */
-  bool served;  /* some request of --together */
+  bool lacked;  /* a device lacked memory for a trace */
+  bool served;  /* a request of --together reached its end */
   int rows_out; /* rows already written */
 } task;
 
@@ -382,7 +379,7 @@ static kv_rc compare(task *s, const kv_cell *a, const kv_cell *b) {
 }
 
 /* Replays one trace again with the reference, portable kernels and one thread:
- * every digest must agree. Threads take turns for database and messages. */
+ * every digest must agree. Threads take turns with database and messages. */
 static kv_rc again(task *s, const kv_batch *b, bool *stopped, kv_err *e) {
   kv_batch second = {0};
   kv_keeper keeper = {0};
@@ -412,7 +409,7 @@ static kv_rc again(task *s, const kv_batch *b, bool *stopped, kv_err *e) {
   return rc;
 }
 
-/* Makes the second replays, each with one thread, several traces at once. */
+/* Replays everything again, each trace with one thread, several at once. */
 static kv_rc twice(task *s, bool *stopped, kv_err *e) {
   kv_rc first = KV_OK;
   int threads = how_of(s).threads;
@@ -432,9 +429,8 @@ static kv_rc twice(task *s, bool *stopped, kv_err *e) {
   return first;
 }
 
-/* True if rows and layers of a trace that are in the database are not replayed.
- * Not with files, tokens, a pool, ranks or pieces, which must see the whole
- * replay. */
+/* True if rows and layers in the database are not replayed. Files, a pool,
+ * ranks, pieces and caches need the whole replay. */
 static bool recalls(const task *s) {
   return s->of.db && !filled(&s->options) && !s->options.together.asked &&
          !kv_beside_asks(&s->options.beside);
@@ -483,8 +479,8 @@ static kv_rc replay(task *s, kv_batch *b, bool *stopped, kv_err *e) {
   return rc;
 }
 
-/* True if other traces may still be replayed: this one is bad, or the device
- * had no memory for it and has not failed. */
+/* True if only this trace failed and others can still be replayed: the trace is
+ * bad, or the device lacked memory for it but has not failed. */
 static bool only_this(const task *s, kv_rc rc) {
   bool (*lacked)(void) = s->options.backend->lacked;
   if (traces(s) < 2) return false;
@@ -550,7 +546,7 @@ static kv_rc run_trace(task *s, int at, bool *stopped, kv_err *e) {
   return rc ? rc : print_trace(s, at, bad, stopped, e);
 }
 
-/* No row of requests that share a pool is whole before all were replayed. */
+/* If requests share a pool, no row is complete before all were replayed. */
 static kv_rc run_together(task *s, bool *stopped, kv_err *e) {
   bool *bad = kv_zalloc((size_t)traces(s), sizeof *bad);
   kv_rc rc = bad ? KV_OK : kv_no_memory(e, "traces", (size_t)traces(s));
@@ -592,7 +588,7 @@ static void list_cells(task *s) { /* --dry-run */
   kv_job_print_shard(&s->of);
 }
 
-/* Says what an interrupt left, and how to continue. */
+/* Prints what an interrupt left, and how to continue. */
 static void interrupted(void *self) {
   const task *s = self;
   char note[320];
@@ -612,7 +608,7 @@ static void interrupted(void *self) {
   kv_note(note);
 }
 
-/* Prints complete rows from another thread when a method does not return
+/* Prints complete rows from another thread if a method does not return
  * (sim/cli/signal.h). */
 static void last_words(void *self) {
   task *s = self;
@@ -649,8 +645,6 @@ static kv_rc run_all(task *s, bool *stopped, kv_err *e) {
   if (rc || !closed) return rc;
   return kv_fail(e, closed, "%s", closing.text);
 }
-
-/* --- the calls of a command --------------------------------------------- */
 
 static void begin(void *self, int argc, char **argv) {
   kv_job_begin(&((task *)self)->of, argc, argv);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `kvreplay tune`: each method is searched through, one after the other
- * (tune_round.c), and what was found is printed (tune_report.c), of one method
- * its front, of several the best of each.
+ * `kvreplay tune`: searches the methods one after the other (tune_round.c) and
+ * prints what was found (tune_report.c): one method's front, or the best point
+ * of each of several methods.
  */
 #include "sim/cli/commands.h"
 
@@ -113,9 +113,9 @@ void kv_tune_options_free(kv_tune_options *o) {
   free(o->corner);
 }
 
-/* --- what to look for ---------------------------------------------------- */
+/* --- the search ---------------------------------------------------------- */
 
-/* Methods that a list names, "all" as many as there are. */
+/* How many methods a list names; "all" counts as all of them. */
 static int count(kv_registry *registry, const char *list) {
   int n = 0;
   for (size_t own;; list += own + 1) {
@@ -154,7 +154,7 @@ static kv_rc open_spaces(kv_registry *registry, const char *list,
   return rc;
 }
 
-/* Gives a range to each method that has its parameter. */
+/* Adds a range to each method that has its parameter. */
 static kv_rc add_range(const char *text, kv_tune_options *o, kv_err *e) {
   size_t n = strcspn(text, "=");
   bool found = false;
@@ -190,7 +190,8 @@ static kv_rc read_methods(kv_registry *registry, kv_tune_options *o,
     rc = kv_specs_add(registry, list->item[i], &typed, e);
   kv_specs_free(&typed);
   for (int i = 0; !rc && i < list->n; i++) n += count(registry, list->item[i]);
-  if (rc || !n) return rc; /* kv_cells_options_read says that there is none */
+  if (rc || !n)
+    return rc; /* kv_cells_options_read will report that there is none */
   o->space = kv_zalloc((size_t)n, sizeof *o->space);
   o->corner = kv_zalloc((size_t)n, sizeof *o->corner);
   if (!o->space || !o->corner) return kv_no_memory(e, "methods", (size_t)n);
@@ -199,7 +200,8 @@ static kv_rc read_methods(kv_registry *registry, kv_tune_options *o,
   return rc;
 }
 
-/* Its ranges, or else what -b would set, unless that is given. */
+/* Searches the ranges typed for it or, without any and without -b, the
+ * parameter that -b would set. */
 static kv_rc read_space(kv_registry *registry, kv_tune_options *o,
                         kv_tune_space *s, kv_err *e) {
   bool knob = !s->axes && !o->cells.budget_text.n && kv_tune_space_knob(s, 1);
@@ -234,8 +236,8 @@ static kv_rc read_goal(kv_tune_options *o, kv_err *e) {
   return rc;
 }
 
-/* Parsed as `run` parses it, with the searched parameters at one end: a method
- * whose budget is searched needs none of -b. */
+/* Parsed as by `run`, with each searched parameter at the first value of its
+ * range: a method whose budget is searched needs no -b. */
 static kv_rc read_cells(kv_registry *registry, kv_tune_options *o, kv_err *e) {
   const int at[KV_TUNE_AXES] = {0};
   kv_cells_options as = o->cells;
@@ -250,7 +252,7 @@ static kv_rc read_cells(kv_registry *registry, kv_tune_options *o, kv_err *e) {
   return rc;
 }
 
-/* --- what does not go together ------------------------------------------- */
+/* --- contradictions ------------------------------------------------------ */
 
 static kv_rc check_budget(const kv_tune_space *s, kv_err *e) {
   for (int i = 0; i < s->axes; i++)
@@ -287,10 +289,8 @@ kv_rc kv_tune_options_check(kv_registry *registry, kv_tune_options *o,
   return rc;
 }
 
-/* --- tune ---------------------------------------------------------------- */
-
-/* A budget that no range was typed for reaches to the longest trace's tokens.
- */
+/* A searched budget without a typed range ends at the longest trace's
+ * tokens. */
 static kv_rc reach(kv_tuning *s, kv_err *e) {
   const kv_list *traces = &s->options.cells.traces;
   int longest = 1;
@@ -314,8 +314,6 @@ static kv_rc prepare(kv_tuning *s, kv_err *e) {
   for (size_t i = 0; i < n; i++) s->method[i].space = &s->options.space[i];
   return reach(s, e);
 }
-
-/* --- the calls of a command ---------------------------------------------- */
 
 static void begin(void *self, int argc, char **argv) {
   kv_job_begin(&((kv_tuning *)self)->of, argc, argv);
@@ -341,8 +339,7 @@ static void interrupted(void *self) {
   kv_note(note);
 }
 
-/* Said from another thread when a method does not return
- * (sim/cli/signal.h). */
+/* Called from another thread if a method does not return (sim/cli/signal.h). */
 static void last_words(void *self) {
   kv_tuning *s = self;
   kv_progress_wipe(&s->of.progress);

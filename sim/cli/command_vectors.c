@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `kvreplay vectors`: one cell opened, its steps written as vectors.
+ * `kvreplay vectors`: opens one cell and writes its steps as vectors.
  */
 #include "sim/cli/commands.h"
 
@@ -82,8 +82,6 @@ static void clean(void *self) {
   kv_job_close(&s->of);
   kv_cells_options_free(&s->cells);
 }
-
-/* --- the command -------------------------------------------------------- */
 
 static const kv_task task_vectors = {sizeof(task), begin, check, work,
                                      interrupted,  NULL,  clean};

@@ -2,7 +2,7 @@
  *
  * `kvreplay verify`: runs the rows of a database again, trace by trace, stores
  * confirmations if the file can be written, and reports for every row whether
- * it is the same, different, or could not be run and why.
+ * it is the same, differs, or could not be run and why.
  */
 #include "sim/cli/commands.h"
 
@@ -27,7 +27,7 @@ typedef struct kv_verify_options {
   kv_list db;     /* one path */
   kv_list traces; /* -t: folders to look for traces in, after the paths at which
                      the database saw them; may be empty */
-  int jobs;       /* threads, 1 to 4096; 0: one a processor */
+  int jobs;       /* threads, 1 to 4096; 0: one per processor */
   int format;     /* a kv_verdict_format */
   bool quiet;     /* no progress bar */
 } kv_verify_options;
@@ -76,9 +76,10 @@ static const char *const notes[] = {
     "searched, because no run uses them.",
     NULL};
 
-/* --- one trace ----------------------------------------------------------- */
+/* --- a table of found budgets -------------------------------------------- */
 
-/* Where the trace of a row is: false, nowhere. */
+/* Finds the trace of a row: relative to the table's folder, or in one of
+ * `folders`. False: not found. */
 static bool find_trace(const char *table, const kv_list *folders,
                        const kv_found_row *row, size_t size, char *path) {
   const char *slash = strrchr(table, '/'), *stem = strrchr(row->trace, '/');
@@ -172,14 +173,6 @@ static kv_rc search(const char *table, const char *path,
   return rc;
 }
 
-/* --- the table ----------------------------------------------------------- */
-
-/* `kvreplay verify FILE` of a table of found budgets (sim/run/sweep/found.h):
- * every search is made again, and must find what the table says. A row of an
- * older revision of its method is one that nobody asks for; it is counted and
- * left.
- */
-
 static void say_lost(const char *table, const kv_found_row *row, int n,
                      kv_verify_found *out) {
   kv_err e = {0};
@@ -191,10 +184,12 @@ static void say_lost(const char *table, const kv_found_row *row, int n,
   out->lost += n;
 }
 
-/* Reads the table and searches, trace by trace; says each row that differs, and
- * each trace that is not there, on standard error. Traces lie where the table
- * says, seen from its folder, or in one of `folders`. KV_INPUT: the table or a
- * trace is bad; KV_RESOURCE. */
+/* `kvreplay verify FILE` for a table of found budgets (sim/run/sweep/found.h).
+ * Reads the table and repeats every search, trace by trace; each must find what
+ * the table says. Reports each row that differs, and each missing trace, on
+ * standard error. A row of an older revision of its method, which no search
+ * looks up now, is only counted. KV_INPUT: the table or a trace is bad;
+ * KV_RESOURCE. */
 static kv_rc verify_found_all(const char *table, const kv_list *folders,
                               const kv_replay_how *how, kv_verify_found *out,
                               kv_err *e) {
@@ -213,7 +208,7 @@ static kv_rc verify_found_all(const char *table, const kv_list *folders,
   return rc;
 }
 
-/* Prints how many rows are what; returns the exit code of the command. */
+/* Prints the counts of rows by result; returns the exit code of the command. */
 static int verify_found_conclude(const char *table, const kv_verify_found *n) {
   kv_err e = {0};
   printf("%d budgets match a search, %d differ, %d are of older revisions, %d "
@@ -228,8 +223,6 @@ static int verify_found_conclude(const char *table, const kv_verify_found *n) {
   return kv_say(&e);
 }
 
-/* --- verify -------------------------------------------------------------- */
-
 typedef struct task {
   kv_verify_options options;
   const kv_kernels *kernels;
@@ -240,7 +233,7 @@ typedef struct task {
   kv_verify_rows rows;
   int count[KV_VERIFIABLES]; /* rows that could not be run, by reason */
   int same, differed;
-  int64_t evaluations; /* that the database holds, too */
+  int64_t evaluations; /* also in the database */
   kv_verdicts verdicts;
   kv_progress progress;
   bool of_found; /* the file is a table of found budgets */
@@ -274,8 +267,8 @@ static kv_rc add_left(task *s, const kv_verify_row *v, kv_err *e) {
   return kv_verdicts_add(&s->verdicts, &out, e);
 }
 
-/* Reports once, for all cells with the same reason, why they were not verified.
- */
+/* Reports once for all cells with the same reason why they were not
+ * verified. */
 static void tell_left(task *s, const kv_verify_row *v) {
   int cells;
   kv_err e = {0};
@@ -292,7 +285,7 @@ static kv_rc leave(task *s, const kv_verify_row *v, kv_err *e) {
   return add_left(s, v, e);
 }
 
-/* --- again -------------------------------------------------------------- */
+/* --- replays ------------------------------------------------------------ */
 
 static kv_rc parse_specs(kv_verify_row *const *v, int n, kv_specs *out,
                          kv_err *e) {
@@ -428,7 +421,7 @@ static kv_rc run_all(task *s, bool *stopped, kv_err *e) {
 
 /* --- the command -------------------------------------------------------- */
 
-/* Evaluations need the model that answered them, which the package asks. */
+/* Evaluations need the model, which only the Python package runs. */
 static const char again[] =
     "evaluations need 'kvreplay evaluate --again' instead";
 
@@ -445,7 +438,7 @@ static void count(const task *s, size_t size, char *out) {
              again);
 }
 
-/* Prints the verdicts. A table ends with the counts; other formats are for
+/* Prints the verdicts. A table ends with the counts. Other formats are for
  * programs, so the counts go to standard error, unless something is wrong. */
 static kv_rc print(task *s, bool whole, kv_err *e) {
   char closing[256];
@@ -457,8 +450,7 @@ static kv_rc print(task *s, bool whole, kv_err *e) {
   return rc;
 }
 
-/* The exit code: a row that differs counts more than rows that could not be
- * run. */
+/* The exit code: rows that differ matter more than rows that did not run. */
 static int conclude(void *self) {
   const task *s = self;
   const int *left = s->count;
@@ -490,7 +482,7 @@ static kv_rc start(task *s, kv_err *e) {
     return kv_fail(
         e, KV_INPUT,
         "cannot read %s; name a database that 'kvreplay run --db' wrote", path);
-  if (file.st_size == 0) /* SQLite would take it for a new one */
+  if (file.st_size == 0) /* SQLite would treat it as a new database */
     return kv_fail(
         e, KV_INPUT,
         "%s is empty; name a database that 'kvreplay run --db' wrote", path);
@@ -516,7 +508,7 @@ static kv_rc verify(task *s, bool *stopped, kv_err *e) {
   return rc || !closed ? rc : kv_fail(e, closed, "%s", closing.text);
 }
 
-/* A table of found budgets in place of a database. */
+/* For a table of found budgets instead of a database. */
 static kv_rc search_again(task *s, kv_err *e) {
   kv_rc rc = kv_choose_kernels(&s->kernels, e);
   kv_replay_how how = {.backend = &kv_backend_ref,
@@ -533,8 +525,6 @@ static kv_rc search_again(task *s, kv_err *e) {
   kv_stop_cut(false);
   return rc;
 }
-
-/* --- the calls of a command --------------------------------------------- */
 
 static void begin(void *self, int argc, char **argv) {
   task *s = self;

@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * The table of commands: sim/cli/commands.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/cli/commands.h"
 
 static const kv_command *const commands[] = {&kv_command_run,

@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Decisions files of a batch: sim/cli/decide_files.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/cli/decide_files.h"
 
 #include "ref/ground/sha256.h"
@@ -18,14 +15,14 @@
 
 enum { FOLDERS = 32, TAIL = 9 }; /* "-" and eight digits */
 
-/* A file's name tells the trace, the method, the parameters that are not at
- * their defaults (all of them where these alone are not enough), and the budget
- * in entries, or, of a budget a layer, the digits of its list:
- * haystack_8.quest.page=8-b152. Where two traces have one name, the names of
+/* A file's name consists of the trace, the method, the parameters that differ
+ * from their defaults (all parameters if these alone are ambiguous), and the
+ * budget in entries or, for a budget per layer, the digits of its list:
+ * haystack_8.quest.page=8-b152. If two traces have the same name, the names of
  * their folders come first, as many as tell them apart: a.chat.h2o-b64,
- * b.chat.h2o-b64; what still is equal is numbered -2, -3. Names depend on the
- * command line and its traces alone; they have letters, digits and ._-=+, only,
- * and are cut to about 230 bytes, a cut part ending in eight digits of its
+ * b.chat.h2o-b64. Names that are still equal are numbered -2, -3. Names depend
+ * only on the command line and its traces. They consist of letters, digits and
+ * ._-=+, and are cut to about 230 bytes; a cut part ends in eight digits of its
  * SHA-256. */
 
 /* --- a part ------------------------------------------------------------- */
@@ -37,8 +34,8 @@ static char safe(char c) {
   return c && strchr(plain, c) ? c : '_';
 }
 
-/* Text as a part of a file name: what it may not have is replaced, what is too
- * long is cut. Returns out. */
+/* Makes text a part of a file name: replaces other characters, cuts what is too
+ * long. Returns out. */
 static const char *part(const char *text, char out[KV_NAME_PART]) {
   size_t n = strlen(text), room = KV_NAME_PART - 1;
   size_t keep = n > room ? room - TAIL : n;
@@ -59,8 +56,8 @@ static const char *part(const char *text, char out[KV_NAME_PART]) {
 
 /* --- traces ------------------------------------------------------------- */
 
-/* Finds the part of path before *end, moves *end to where it begins, and
- * returns its length, 0 if there is none. A part "." is skipped. */
+/* Finds the part of path before *end, moves *end to its beginning, and returns
+ * its length, 0 if there is none. Skips parts ".". */
 static size_t part_before(const char *path, const char **end) {
   for (;;) {
     const char *stop = *end;
@@ -90,8 +87,8 @@ static const char *stem(const char *path, int folders, char out[KV_NAME_PART]) {
   return part(to, out);
 }
 
-/* What tells the i-th of n traces from the others: the file's name, with as
- * many folders before it as it takes. */
+/* The name of the i-th of n traces: the file's name, preceded by as many
+ * folders as make it unique. */
 static void name_among(const char *const *path, int n, int i,
                        char out[KV_NAME_PART + 8]) {
   char mine[KV_NAME_PART], other[KV_NAME_PART];
@@ -116,7 +113,7 @@ static bool same_text(const kv_row_label *a, const kv_row_label *b, bool full) {
   return strcmp(full ? a->full : a->brief, full ? b->full : b->brief) == 0;
 }
 
-/* -b512, -layers-1f3a9c04 of a list, or nothing. */
+/* -b512, -layers-1f3a9c04 for a list, or nothing. */
 typedef struct budget_text {
   char text[24];
 } budget_text;
@@ -160,9 +157,9 @@ static void name_cell(const kv_batch *b, const char *trace,
            again);
 }
 
-/* Names the cells of the open batch b into out[0 .. b->cells - 1]; b is of the
- * at-th (from 0) of the n traces path[] of the command line. All names of one
- * command line differ. KV_RESOURCE: memory. */
+/* Names the cells of the open batch b, the at-th (from 0) of the n traces
+ * path[], in out[0 .. b->cells - 1]. All names of one command line differ.
+ * KV_RESOURCE: memory. */
 static kv_rc decide_names(const char *const *path, int n, int at,
                           const kv_batch *b, kv_decide_name *out, kv_err *e) {
   char trace[KV_NAME_PART + 8];
@@ -206,7 +203,7 @@ const kv_watch *kv_decide_files_watch(kv_decide_files *f,
   return next;
 }
 
-/* Freed with free(); NULL without memory. */
+/* To be freed with free(); NULL if memory ran out. */
 static char *path_of(const kv_decide_files *f, int cell) {
   size_t room = strlen(f->dir) + sizeof f->name[cell].text + 16;
   char *path = malloc(room);
@@ -215,8 +212,8 @@ static char *path_of(const kv_decide_files *f, int cell) {
   return path;
 }
 
-/* KV_USAGE if the file exists: two cells, runs or traces of one name must not
- * overwrite each other. */
+/* KV_USAGE if the file exists: cells, runs or traces with the same name must
+ * not overwrite each other. */
 static kv_rc is_free(const kv_decide_files *f, int cell, kv_err *e) {
   struct stat there;
   char *path = path_of(f, cell);

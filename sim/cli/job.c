@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * What commands that replay cells share: sim/cli/job.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/cli/job.h"
 
 #include "sim/cli/commands.h"
@@ -11,7 +8,7 @@
 
 /* --- life --------------------------------------------------------------- */
 
-/* Reads a number from the environment; *out stays where there is none. */
+/* Reads a number from the environment; leaves *out unchanged if unset. */
 static kv_rc read_number(const char *name, int least, int most,
                          const char *unit, int *out, kv_err *e) {
   const char *text = getenv(name);
@@ -25,8 +22,8 @@ static kv_rc read_number(const char *name, int least, int most,
   return KV_OK;
 }
 
-/* Both are for tests. A layer is written as it ends where KVREPLAY_KEEP is 0;
- * decode rows are computed one by one where KVREPLAY_TILE is 1. */
+/* For tests. KVREPLAY_KEEP=0 writes each layer as soon as it ends;
+ * KVREPLAY_TILE=1 computes decode rows one by one. */
 static kv_rc read_environment(kv_job *s, kv_err *e) {
   s->keep_every = KV_KEEP_EVERY;
   kv_rc rc = read_number("KVREPLAY_KEEP", 0, KV_KEEP_MOST, "seconds",
@@ -102,7 +99,7 @@ kv_batch_ask kv_job_ask(kv_job *s, const kv_replay_how *how, int i) {
   return ask;
 }
 
-/* A trace of which the shard has no cell stays closed. */
+/* A trace without a cell of the shard is not opened. */
 static kv_rc open_batch(kv_job *s, const kv_replay_how *how, int i, int *lost,
                         kv_err *e) {
   const kv_list *traces = &s->options->traces;
@@ -124,7 +121,7 @@ static bool twins(const kv_batch *a, const kv_batch *b) {
   return !strcmp(x->trace, y->trace) && strcmp(x->path, y->path);
 }
 
-/* Traces of one name are called by their files. */
+/* Traces with the same name are shown by their file paths. */
 static void tell_apart(kv_job *s) {
   int n = s->options->traces.n;
   for (int i = 0; i < n; i++) {
@@ -267,7 +264,6 @@ kv_rc kv_job_cut(kv_job *s, const kv_replay_how *how, kv_shard shard,
                         shard.count, &s->shares, e);
 }
 
-/* The cell's number in the sweep. */
 static int number_of(const kv_job *s, int batch, int n) {
   int at = s->shares.first[batch];
   while (s->shares.shard[at] != s->shard.index || n-- > 0) at++;
@@ -287,7 +283,7 @@ static int cells_of(const kv_job *s) {
   return n;
 }
 
-/* "shard 2 of 4: 37 of 148 cells": what there is to say of a shard. */
+/* Describes the shard: "shard 2 of 4: 37 of 148 cells". */
 static void describe(const kv_job *s, size_t room, char *out) {
   const kv_shares *all = &s->shares;
   double mine = (double)all->cost[s->shard.index - 1], sum = 0;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Shared by the commands that replay cells: kernels, database, the cells of
- * every trace, progress, and reporting of contradictions with the database. It
- * prints, so it is a part of the program and not of the library.
+ * every trace, progress, and reports of contradictions with the database. It
+ * prints, so it is part of the program and not of the library.
  *
  *   kv_job_begin, kv_job_start, optionally kv_job_cut, kv_job_open
  *   for each batch: kv_job_put_trace, kv_job_replay, for its rows kv_job_put
  *   kv_job_close (in any case; a zeroed job may be closed)
  *
- * Unless said otherwise the thread that called kv_job_start makes the calls.
- * s->db is used by one thread at a time (omp critical kv_database).
+ * Unless stated otherwise, only the thread that called kv_job_start makes the
+ * calls. One thread at a time uses s->db (omp critical kv_database).
  */
 #ifndef KV_SIM_JOB_H
 #define KV_SIM_JOB_H
@@ -28,23 +28,23 @@ typedef struct kv_job {
   char **argv;
   kv_environment environment; /* machine and build, for stored rows */
   kv_db *db;                  /* NULL: no database */
-  kv_batch *batch;            /* [options->traces.n] the cells, a batch a trace;
-                                 from kv_job_open to kv_job_shut */
+  kv_batch *batch; /* [options->traces.n] the cells, one batch per trace; from
+                      kv_job_open to kv_job_shut */
   kv_progress progress;
   char searching[80]; /* text before the progress bar during a budget search */
   int differed;       /* number of calls of kv_job_differ */
   int whole;          /* traces finished; counted by the command */
   int keep_every;     /* seconds between two writes of finished layers */
-  int tile;           /* decode steps whose exact rows are computed at once; 0:
-                         as many as pay (sim/replay/measure/tile.h) */
+  int tile; /* decode steps whose exact rows are computed together; 0: the
+               number that pays (sim/replay/measure/tile.h) */
   const kv_layout_list
-      *layouts;     /* set by the command: of every cell, or NULL */
+      *layouts;     /* set by the command: for every cell, or NULL */
   kv_shard shard;   /* of kv_job_cut; count 0: all cells */
   kv_shares shares; /* filled by kv_job_cut */
   bool identify;    /* set by the command: compute identities of traces even
                        without a database */
-  /* Set by the command: kv_job_open writes what searches found to this path;
-   * NULL: it does not. */
+  /* Set by the command: where kv_job_open writes what searches found, or
+   * NULL. */
   const char *found_path;
   kv_found found;
   bool goes_on; /* set by the command: a bad trace fails only its own cells */
@@ -112,15 +112,13 @@ void kv_job_keep(kv_job *s, kv_replay_how *how, kv_keeper *out);
  * device of the backend. A failed cell is no error: its row says so. */
 kv_rc kv_job_replay(const kv_batch *b, const kv_replay_how *how, bool *stopped,
                     kv_err *e);
-/* Units of progress (tokens times recorded layers) of one pass over all open
+/* Units of progress (tokens times recorded layers) of a pass over all
  * traces. */
 int64_t kv_job_units(const kv_job *s);
-/* Prints a line on standard error, even if quiet, without disturbing the
- * progress bar. */
+/* Prints a line on standard error, even if quiet, around the progress bar. */
 void kv_job_tell(kv_job *s, const char *text);
 /* Prints a remark if more threads were requested than a watch of how->watch
- * allows: one thread writes the files of one cell, in the order of its steps.
- */
+ * allows: one thread writes a cell's files, in the order of its steps. */
 void kv_job_say_one_thread(kv_job *s, const kv_replay_how *how);
 
 /* --- the database -------------------------------------------------------- */

@@ -1,8 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Methods, budgets and backends of a command line:
- * sim/cli/options_cells.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/cli/options_cells.h"
 #include "ref/lane/compose.h"
 
@@ -27,8 +23,8 @@ static kv_rc check_budgets(const kv_specs *specs, kv_err *e) {
   return KV_OK;
 }
 
-/* Between a question's tokens nothing is held, so that dense has no mean to
- * take a share of. */
+/* With --turns a question enters whole: no bytes are counted between its
+ * tokens, so dense has no mean over steps to take a share of. */
 static kv_rc check_turns(const kv_budgets *budgets, kv_err *e) {
   for (int i = 0; i < budgets->n; i++) {
     kv_basis basis = budgets->budget[i].basis;
@@ -71,8 +67,9 @@ kv_rc kv_cells_options_read(kv_registry *registry, kv_cells_options *o,
   return rc;
 }
 
-/* Where a method's i-th file lies beside a trace; "": there is none, or the
- * cell will say why. Only memory can fail: then nobody knows. */
+/* The path of a method's i-th file as found for a trace. "": there is none, or
+ * the search failed; opening the cell reports why. Fails only without
+ * memory. */
 static kv_rc place_beside(const kv_spec *s, int i, const char *trace,
                           char path[KV_TEXT_MAX], kv_err *e) {
   kv_trace *t = NULL;
@@ -86,8 +83,8 @@ static kv_rc place_beside(const kv_spec *s, int i, const char *trace,
   return rc == KV_RESOURCE ? kv_fail(e, rc, "%s", why.text) : KV_OK;
 }
 
-/* Adds a method's i-th file to in[*n..]: the one it is told to read, or those
- * beside the traces. `path` has room for one a trace. */
+/* Adds a method's i-th file to in[*n..]: the one its specification names, or
+ * those found for the traces, whose paths go to path[traces->n]. */
 static kv_rc add_file(const kv_spec *s, int i, const kv_list *traces,
                       char (*path)[KV_TEXT_MAX], kv_place *in, int *n,
                       kv_err *e) {

@@ -25,10 +25,11 @@ typedef struct kv_cells_options {
   kv_specs specs;                   /* parsed -m; each is run at every budget */
   kv_budgets budgets; /* parsed -b; none: each specification has its own */
   const char *db;     /* path; NULL: no database */
-  int jobs;           /* threads, 1 to 4096; 0: one a processor */
+  int jobs;           /* threads, 1 to 4096; 0: one per processor */
   int prompt_len;     /* tokens after which decoding begins; 0: by `observe` */
   int observe;        /* a kv_observe: what methods see as the prompt */
-  bool added[KV_OBSERVES]; /* by KV_OBSERVE_TURNS and others added to it */
+  bool added[KV_OBSERVES]; /* [i]: flag i (KV_OBSERVE_TURNS) is added to
+                              `observe` */
   bool strict;             /* exit with 3 if any cell is refused (refusals.h) */
   bool quiet;              /* show no progress bar */
 } kv_cells_options;
@@ -37,8 +38,8 @@ typedef struct kv_cells_options {
  * take lists), and of one that opens a single cell and adds nothing to
  * --observe. `heading` is the title of their group in help. Both consist of the
  * single rows below, which a command may also use itself: `what` is the
- * argument's name in help, `more` a word that is allowed besides the names of
- * methods, or NULL, and `text` the help. */
+ * argument's name in help, `more` a word allowed besides method names, or NULL,
+ * and `text` the help. */
 #define KV_OPTIONS_CELLS(heading)                                              \
   KV_OPTION_METHODS(heading, "SPEC,...", "all",                                \
                     "methods, as " KV_SPECS                                    \
@@ -53,7 +54,7 @@ typedef struct kv_cells_options {
                     ". `kvreplay methods` lists them"),                        \
       KV_OPTION_BUDGET("BUDGET", "its budget, if it has one: " KV_BUDGETS),    \
       KV_OPTION_PROMPT_LEN, KV_OPTION_OBSERVE
-/* In help: how a method is written, and a budget. */
+/* In help: how to write a method, and a budget. */
 #define KV_SPECS                                                               \
   "name:key=value:..., or the path of a plugin. A plus puts two on one lane, " \
   "a selection and a format for what it keeps (snapkv+kivi:bits=4). Write a "  \
@@ -131,8 +132,8 @@ typedef struct kv_cells_options {
 /* Choices of --backend and --backends, for completion. */
 #define KV_BACKEND_CHOICES "ref|emu|cuda"
 /* --backend for a command that replays on one backend. `type` is the command's
- * struct; its member `const char *backend_text` holds what was typed; NULL
- * means ref. */
+ * struct. Its member `const char *backend_text` gets what was typed; NULL:
+ * ref. */
 #define KV_OPTION_BACKEND(type)                                                \
   {                                                                            \
     .slot = KV_SLOT_TEXT, .name = "backend", .letter = 'B',                    \
@@ -144,7 +145,7 @@ typedef struct kv_cells_options {
     .common = true                                                             \
   }
 
-/* The name of the i-th built-in method, from 0; NULL past the last. For
+/* The i-th built-in method's name, from 0; NULL past the last. For
  * completion. */
 const char *kv_method_word(int i);
 
@@ -156,14 +157,13 @@ const char *kv_method_word(int i);
  * kv_cells_options_free, also after a failure. */
 kv_rc kv_cells_options_read(kv_registry *registry, kv_cells_options *o,
                             kv_err *e);
-/* Checks that no file that command `c` writes, by the options in its struct
- * (which begins with o), is one that its methods come from: a plugin, or a file
- * that a method reads, named or found in a trace's folder (its head is read for
- * that). KV_USAGE: one is. KV_RESOURCE: memory. */
+/* Checks that command `c` writes no file that its methods come from: a plugin,
+ * or a file that a method reads. Such a file is named, or found in a trace's
+ * folder, for which the trace's header is read. c's struct begins with o.
+ * KV_USAGE: it does. KV_RESOURCE: memory. */
 kv_rc kv_cells_options_apart(const kv_command *c, const kv_cells_options *o,
                              kv_err *e);
-/* Frees specs and budgets, also after a failure; kv_options_free frees the
- * kv_lists. */
+/* Frees specs and budgets; kv_options_free frees the kv_lists. */
 void kv_cells_options_free(kv_cells_options *o);
 
 /* Finds the backend (ref, emu, cuda) whose name is the first n bytes of `name`,
@@ -172,10 +172,10 @@ void kv_cells_options_free(kv_cells_options *o);
 kv_rc kv_cells_options_backend(size_t n, const char *name,
                                const kv_backend **out, kv_err *e);
 
-/* For commands that hold traces out: checks that every trace counts once.
+/* For commands with held-out traces: checks that every trace counts once.
  * KV_USAGE if a file (by device and inode) is named twice among the traces
  * `on`, among the held-out ones (`out`), or in both lists. `used` is what the
- * sentence says about the traces `on`: "tuned on", "trained on". */
+ * message calls the traces `on`: "tuned on", "trained on". */
 kv_rc kv_traces_once(const char *used, const kv_list *on, const kv_list *out,
                      kv_err *e);
 

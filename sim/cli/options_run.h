@@ -14,9 +14,9 @@
 #include "sim/replay/layout/layout.h"
 #include "sim/run/sweep/shard.h"
 
-/* --walk: a trace is replayed layer by layer (one layer of it in memory), or
- * step by step (all layers at once, nothing kept before its end). The numbers
- * are the same. */
+/* --walk: replay a trace layer by layer (one layer in memory), or step by step
+ * (all layers at once, nothing kept before the trace's end). The numbers are
+ * the same. */
 typedef enum kv_walk { KV_WALK_LAYERS, KV_WALK_STEPS } kv_walk;
 
 /* Zeroed before parsing. */
@@ -27,15 +27,13 @@ typedef struct kv_run_options {
                   computed */
   bool wide;   /* every column: a table's format is made KV_ROWS_WIDE */
   const char *backend_text;  /* as typed; NULL: ref */
-  const kv_backend *backend; /* made: what it names */
-  bool twice;   /* replay again with the reference on one thread, and compare
-                   digests */
+  const kv_backend *backend; /* made: the backend of that name */
+  bool twice;   /* replay again, reference on one thread, and compare digests */
   bool dry_run; /* open every cell, replay nothing */
   bool tokens;  /* keep in the database when each token leaves each lane */
   const char *found_path; /* --found: a file, or NULL */
   const char *shard_text; /* --shard I/N, as typed, or NULL */
-  int shards;             /* --shards N; the environment has the index; 0: not
-                             given */
+  int shards; /* --shards N, its index is in the environment; 0: not given */
   kv_shard shard;         /* made: the meaning of either; count 0: all cells */
   char *db_path;          /* made if the name of cells.db contains a shard;
                              cells.db then points to it */
@@ -49,10 +47,9 @@ typedef struct kv_run_options {
 } kv_run_options;
 
 /* Fills in what is `made`, and o->cells, from what was typed, after
- * kv_options_parse. Methods are looked up in `registry`, then among plugins.
- * KV_USAGE: options contradict each other, one is wrong, or a file to write is
- * one that a method comes from. KV_INPUT: a plugin, or a file of budgets, is
- * bad. KV_RESOURCE: memory, or the backend cannot be used here. Free with
+ * kv_options_parse. KV_USAGE: options contradict each other, one is wrong, or a
+ * method comes from a file to be written. KV_RESOURCE also if the backend
+ * cannot be used here. Otherwise fails as kv_cells_options_read. Free with
  * kv_run_options_free, also after a failure. */
 kv_rc kv_run_options_check(kv_registry *registry, kv_run_options *o, kv_err *e);
 void kv_run_options_free(kv_run_options *o); /* accepts zeroed */

@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Contract: sim/cli/refusals.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/cli/refusals.h"
 
 #include "sim/cli/show/row_label.h"
@@ -13,16 +10,16 @@
 
 typedef struct refusals {
   int cells, refused; /* of this process */
-  bool missed;        /* a method was named, and got no cell anywhere */
-  char text[2048]; /* the line; " .." for methods that find no room in it; "":
-                      none was refused */
+  bool missed;        /* a named method got no cell anywhere */
+  char text[2048];    /* the line, ending in " .." if methods do not fit; "" if
+                         none was refused */
 } refusals;
 
 /* The cells of one specification. */
 typedef struct tally {
   int cells, refused;
-  bool runs;              /* one of them could, or can in another shard */
-  const kv_result *first; /* that was refused */
+  bool runs;              /* at least one can run, also in another shard */
+  const kv_result *first; /* refused */
 } tally;
 
 static void count(tally *t, const kv_result *r) {
@@ -32,8 +29,9 @@ static void count(tally *t, const kv_result *r) {
   if (t->refused++ == 0) t->first = r;
 }
 
-/* Walks over a trace's cells as a batch opens them (sim/run/sweep/batch.c), and
- * over those of other shards by what the cut knows of them. */
+/* Counts a trace's cells in the order in which a batch opens them
+ * (sim/run/sweep/batch.c). Cells of other shards add only whether one can run,
+ * as the cut predicts. */
 static void count_trace(kv_job *s, const kv_batch_ask *ask, int at, int spec,
                         tally *t) {
   int each = ask->budgets->n > 0 ? ask->budgets->n : 1, cell = 0, opened = 0;
@@ -61,7 +59,7 @@ static tally tally_of(kv_job *s, int spec) {
   return t;
 }
 
-/* " METHOD (reason);", as far as there is room for a whole one. */
+/* Appends " METHOD (reason);" if it fits. */
 static void add_reason(const tally *t, size_t room, char *text) {
   kv_row_label label = {0};
   char one[700];
@@ -108,8 +106,8 @@ void kv_refusals_unequal(const kv_job *s) {
   }
 }
 
-/* Was a budget of more than the prompt, or than what windows leave of it, asked
- * for, and did each query head attend to as many entries as dense's? */
+/* Did the budget exceed the prompt, or what windows leave of it, while each
+ * query head attended to as many entries as in dense? */
 static bool needless(const kv_cell *c) {
   const kv_result *r = &c->result;
   return kv_result_ran(r) && r->budget > kv_cell_mean_share(c) &&

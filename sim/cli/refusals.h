@@ -16,7 +16,7 @@
  * unless code says something worse, the line then begins with `what` ("no cell
  * could run"), and is printed in any case.
  *
- * Returns the exit code of the command, the first of these that applies:
+ * Returns the exit code of the command, the first that applies:
  *
  *   `code`    if not KV_OK: something worse, reported before
  *   KV_USAGE  `nothing`, without --strict (with it, and a refusal, KV_INPUT)
@@ -25,9 +25,9 @@
  *   KV_OK     else */
 int kv_refusals_conclude(kv_job *s, int code, bool nothing, const char *what);
 
-/* Prints, unless quiet, that rows of a table have different bytes and so are no
- * comparison, for the first trace that has such rows (sim/cli/show/unequal.h).
- * Call it after all replays, before kv_refusals_conclude. */
+/* Prints, unless quiet, that rows of a table have different bytes and cannot be
+ * compared, for the first trace with such rows (sim/cli/show/unequal.h). Call
+ * it after all replays, before kv_refusals_conclude. */
 void kv_refusals_unequal(const kv_job *s);
 
 /* Prints, unless quiet, once for all cells, that a budget exceeds a prompt and

@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Interrupts: sim/cli/signal.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE 1
 #include "sim/cli/signal.h"
 
@@ -79,7 +76,7 @@ void kv_signals_catch(void) {
   handle(SIGINT, catch, (int)SA_RESETHAND);
   handle(SIGTERM, catch, (int)SA_RESETHAND);
   handle(SIGALRM, ring, 0);
-  signal(SIGXFSZ, SIG_IGN); /* a file too large is a failed write */
+  signal(SIGXFSZ, SIG_IGN); /* a too large file is a failed write */
 }
 
 bool kv_interrupted(void) {
@@ -88,7 +85,7 @@ bool kv_interrupted(void) {
 
 /* --- the thread that waits ---------------------------------------------- */
 
-/* True once the patience is over; false if kv_stop_unwatch was called first. */
+/* True once the time is over; false if kv_stop_unwatch was called first. */
 static bool out_of_patience(void) {
   struct timespec until;
   while (sem_wait(&watch.called) && errno == EINTR) {
@@ -119,8 +116,8 @@ static void *wait_for_end(void *unused) {
   return NULL;
 }
 
-/* Blocks all signals in the new thread: they must interrupt the thread with the
- * hook. */
+/* Blocks all signals in the new thread: they must interrupt the hook's
+ * thread. */
 static bool begin_thread(void) {
   sigset_t all, before;
   sigfillset(&all);

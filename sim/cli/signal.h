@@ -29,8 +29,8 @@
 /* Installs the handlers of SIGINT, SIGTERM and SIGALRM, and ignores SIGXFSZ.
  * Call it once, before threads are started. */
 void kv_signals_catch(void);
-/* Was an end requested? For any thread; one load, cheap enough for every step
- * of a replay. */
+/* Was an end requested? For any thread; one load, cheap enough for every
+ * step. */
 bool kv_interrupted(void);
 
 /* Starts the waiting thread, unless it runs; the caller then holds the lock. If

@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Contract: sim/cli/together_cells.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/cli/together_cells.h"
 
 #include "ref/ground/number.h"
@@ -14,7 +11,7 @@
 
 static int requests(const kv_job *s) { return s->options->traces.n; }
 
-/* Batches have as many, that of a trace which could not be opened too. */
+/* All batches have the same number of cells, even without an open trace. */
 static int cells(const kv_job *s) { return s->batch[0].cells; }
 
 static const kv_result *row(const kv_job *s, int request, int cell) {
@@ -33,8 +30,8 @@ static int64_t bytes_of(const char *text) {
   return 0;
 }
 
-/* The layout whose memory the requests share: unified, where that is asked for
- * or nothing is, else slots or pages. */
+/* The layout whose memory the requests share: unified if requested or if no
+ * layout is, else slots or pages. */
 static kv_rc pick_layout(kv_layout_list *layouts, bool *bytes, kv_err *e) {
   kv_layout_asked *own = NULL;
   for (int i = 0; i < layouts->n; i++) {
@@ -94,16 +91,16 @@ void kv_together_asked_free(kv_together_asked *o) {
   kv_arrivals_free(&o->how.arrive);
 }
 
-/* --- before --------------------------------------------------------------- */
+/* --- before the replays --------------------------------------------------- */
 
-/* By how many tokens a line's lengths are not those of a trace. */
+/* By how many tokens a line's lengths differ from a trace's. */
 static int64_t apart(const kv_arrival *line, const int64_t length[2]) {
   int64_t prompt = line->prompt ? line->prompt - length[0] : 0;
   int64_t output = line->output ? line->output - length[1] : 0;
   return llabs(prompt) + llabs(output);
 }
 
-/* The trace of the i-th line. */
+/* The number of the trace for the i-th line. */
 static int nearest(const kv_arrival *line, int i, int n,
                    const int64_t (*length)[2]) {
   int best = i % n;
@@ -174,7 +171,7 @@ kv_rc kv_together_check(const kv_job *s, const kv_together *how, kv_err *e) {
   return kv_together_pages(how, &first->shape, first->n_layers, &pages, e);
 }
 
-/* --- after ---------------------------------------------------------------- */
+/* --- after the replays ---------------------------------------------------- */
 
 static kv_rc tell(kv_job *s, const kv_result *r, kv_err *e) {
   char why[400], text[900];
@@ -201,7 +198,7 @@ static kv_rc tell_each(kv_job *s, int cell, const kv_layouts **from,
   return rc;
 }
 
-/* These requests cannot share a pool; others may. */
+/* Reports that a cell's requests cannot share a pool; another cell's may. */
 static kv_rc tell_all(kv_job *s, int cell, const kv_err *why, kv_err *e) {
   char text[900];
   kv_row_label label = {0};
@@ -268,7 +265,7 @@ kv_rc kv_together_cells(kv_job *s, const kv_together *how, bool *served,
 
 /* --- printing ------------------------------------------------------------- */
 
-/* A trace's name as far as there is room for it, of a path the end. */
+/* A trace's name, cut to 40 bytes; of a path the end. */
 static void print_name(FILE *out, const kv_result *r) {
   const char *all = kv_result_name(r);
   size_t n = strlen(all);

@@ -16,7 +16,7 @@ typedef struct kv_together_asked {
   bool asked;              /* the traces are requests that share a pool */
   const char *pool_text;   /* --pool, as typed, or NULL */
   const char *arrive_text; /* --arrive, as typed, or NULL: all at once */
-  int pace;                /* units of a file's times in a step; 0: one */
+  int pace;                /* units of the file's timestamps per step; 0: one */
   bool wait;               /* a request that finds no memory waits */
   int admit;               /* a kv_pool_wait; 0: by `wait` */
   kv_together how;         /* made, except its threads */
@@ -29,10 +29,10 @@ typedef struct kv_together_asked {
 kv_rc kv_together_read(kv_together_asked *o, const char *shard,
                        kv_layout_list *layouts, kv_err *e);
 void kv_together_asked_free(kv_together_asked *o); /* accepts zeroed */
-/* Call it before the job starts, if a file says when requests arrive. Makes
- * o->traces one for each line of the file: the trace whose prompt and decoded
- * tokens differ least in number from the line's lengths, the first of several;
- * for lines without lengths, traces in turn. KV_INPUT: a trace is bad.
+/* Call it before the job starts if a file says when requests arrive. Gives
+ * o->traces one entry for each line of the file: the trace whose numbers of
+ * prompt and decoded tokens differ least from the line's, the first if several
+ * do. Lines without lengths take the traces in turn. KV_INPUT: a trace is bad.
  * KV_RESOURCE: memory. */
 kv_rc kv_together_deal(const kv_arrivals *a, kv_cells_options *o, kv_err *e);
 /* Can these requests share the pool `how`? KV_USAGE: the traces are of
@@ -43,8 +43,7 @@ kv_rc kv_together_check(const kv_job *s, const kv_together *how, kv_err *e);
  * fills in `together` of every row. Prints on standard error which request was
  * refused and which methods cannot share. Stores the pools if there is a
  * database; a pool that differs from the stored one counts as kv_job_differ.
- * *served: some request reached its end. KV_RESOURCE: memory or the database.
- */
+ * *served: some request reached its end. KV_RESOURCE: memory, database. */
 kv_rc kv_together_cells(kv_job *s, const kv_together *how, bool *served,
                         kv_err *e);
 /* Prints requests and their pool for people, below the table of rows.

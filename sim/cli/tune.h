@@ -16,8 +16,8 @@
 #include "sim/run/tune/space.h"
 
 /* Options of the command, zeroed before parsing. The option table fills in what
- * was typed. kv_tune_options_check, called before any trace is opened, makes
- * the rest: the ranges to search of each method, and the goal. */
+ * was typed. kv_tune_options_check, called before any trace is opened, fills in
+ * what is `made`. */
 typedef struct kv_tune_options {
   kv_cells_options cells;    /* first: sim/cli/options_cells.h; made: its specs
                                 are `corner` */
@@ -30,8 +30,8 @@ typedef struct kv_tune_options {
                  KV_TUNE_PROBES if not typed */
   int format; /* a kv_row_format */
   const char *backend_text;  /* as typed; NULL: ref */
-  const kv_backend *backend; /* made: what it names */
-  int methods;               /* made: how many -m names */
+  const kv_backend *backend; /* made: the backend of that name */
+  int methods;               /* made: methods named by -m */
   kv_tune_space *space;      /* [methods] made: the space to search */
   char **corner;     /* [methods] made: specifications of the points with every
                         range at its first value */
@@ -43,32 +43,31 @@ enum { KV_TUNE_PROBES = 100 }; /* points, unless --probes says how many */
 /* Fills in what is `made` from what was typed, after kv_options_parse. Methods
  * are looked up in `registry`, then among plugins. KV_USAGE: options contradict
  * each other, a range or a measure is wrong, nothing is searched, a trace is
- * named twice, or a file to write is one that a method comes from. KV_INPUT: a
- * plugin, or a file of budgets, is bad. KV_RESOURCE: memory, or the backend
- * cannot be used here. Free with kv_tune_options_free, also after a failure. */
+ * named twice, or a method comes from a file to be written. KV_INPUT: a plugin,
+ * or a file of budgets, is bad. KV_RESOURCE: memory, or the backend cannot be
+ * used here. Free with kv_tune_options_free, also after a failure. */
 kv_rc kv_tune_options_check(kv_registry *registry, kv_tune_options *o,
                             kv_err *e);
 void kv_tune_options_free(kv_tune_options *o); /* accepts zeroed */
 
 /* One method's search. A point is one value for each axis of the space; a probe
- * is its replay on every trace. [options.probes] arrays are indexed by the
+ * is its replay on every trace. Arrays of [options.probes] are indexed by the
  * point's number in the search. */
 typedef struct kv_tuned {
   kv_tune_space *space;      /* of the options */
   kv_tune_search search;     /* its points, scores and end */
-  kv_tune_judgement *judged; /* [options.probes] by the traces tuned on */
-  kv_tune_judgement *held;   /* [options.probes] by those held out; only points
+  kv_tune_judgement *judged; /* [options.probes] on the traces tuned on */
+  kv_tune_judgement *held;   /* [options.probes] on those held out; only points
                                 of the front */
   kv_result *row;      /* [options.probes][traces] without digests of layers */
-  kv_result *held_row; /* [options.probes][traces held out], as `held` */
+  kv_result *held_row; /* [options.probes][held-out traces], as `held` */
   int *front, n_front; /* [n_front] points that no other beats, the best first;
                           with several methods only the best */
   int recalled;        /* probes whose rows were all in the database */
-  int done;            /* probes whose rows are all there */
+  int done;            /* probes whose rows are complete */
   int failed, refused; /* probes that could not be judged, by reason */
 } kv_tuned;
 
-/* The struct of the command. */
 typedef struct kv_tuning {
   kv_tune_options options; /* first */
   kv_job of;               /* opened anew for each round */
@@ -99,10 +98,10 @@ kv_rc kv_tuning_replay(kv_tuning *s, const kv_tuned *m, const kv_list *traces,
                        int n, const int *which, kv_result *row, int *had,
                        bool *stopped, kv_err *e);
 
-/* --- tune_report.c: of one method, of several --------------- */
+/* --- tune_report.c ------------------------------------------ */
 
 /* Print the results once every method is done: rows or a table on standard
- * output, and the best point by kv_tuning_best. The second also says why a
+ * output, and the best point as a command line. The second also says why a
  * method misses the goal: in its table, or, if rows are for programs, on
  * standard error unless quiet. KV_RESOURCE: memory, or standard output cannot
  * be written. */
@@ -111,19 +110,17 @@ kv_rc kv_tuning_report_all(const kv_tuning *s, kv_err *e);
 /* Print on standard error why there is no best, or what is wrong with it, and
  * return the exit code. KV_OK. KV_DIFFERENT if no point meets the goal, here or
  * on held-out traces, or a row of the database differs. If no point could be
- * judged: KV_INPUT if one of the method (of several, the first of -m) failed,
- * else KV_USAGE. KV_RESOURCE: memory. */
+ * judged: KV_INPUT if a probe of the method failed (of several, the first of
+ * -m), else KV_USAGE. KV_RESOURCE: memory. */
 int kv_tuning_conclude(const kv_tuning *s);
 int kv_tuning_conclude_all(const kv_tuning *s);
 
-/* --- what both reports write -------------------------------- */
+/* --- tables ------------------------------------------------- */
 
 enum { KV_TUNE_WORDS = 512 }; /* bytes of a sentence; a longer one is cut */
 
-/* Prints a table of text on standard output with aligned columns, the first one
- * to the left. `cell` writes the text of row 0 .. rows - 1, or of the heading
- * (row -1), in column 0 .. columns - 1, columns <= KV_TUNE_COLUMNS; `of` is
- * passed to it. */
+/* Writes a cell of a table of text: row 0 .. rows - 1, or the heading (row -1),
+ * in column 0 .. columns - 1, columns <= KV_TUNE_COLUMNS. */
 enum { KV_TUNE_CELL = 96, KV_TUNE_COLUMNS = 32 };
 typedef void kv_tuning_cell(const void *of, int row, int column,
                             char out[KV_TUNE_CELL]);

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What `kvreplay tune` prints of one method (sim/cli/tune.h). Rows of the
- * front, as `run` prints them, the best first; in a table also what each point
- * of it is worth, what could not be judged, and the best as a command line.
+ * The output of `kvreplay tune` (sim/cli/tune.h). For one method: the rows of
+ * its front as `run` prints them, the best first; in a table also the measures
+ * of each point, what could not be judged, and the best as a command line. For
+ * several methods: the best of each. Those that meet the bounds come first, in
+ * the order of the goal, with their held-out measures; then those that do not,
+ * the nearest first; then those that could not be judged. If rows are for
+ * programs, the sentences are remarks on standard error.
  */
 #include "sim/cli/tune.h"
 
@@ -26,7 +30,7 @@ static kv_rc add_rows(kv_row_writer *w, int n, const kv_result *row,
   return rc;
 }
 
-/* Those tuned on of all methods, then those held out. */
+/* Rows of n fronts on the traces tuned on, or on those held out. */
 static kv_rc add_fronts(kv_row_writer *w, int n, const kv_tuned *const *of,
                         int traces, bool held, kv_err *e) {
   kv_rc rc = KV_OK;
@@ -39,7 +43,7 @@ static kv_rc add_fronts(kv_row_writer *w, int n, const kv_tuned *const *of,
 }
 
 /* Prints rows of the fronts of n methods, of[0] first, on the traces tuned on,
- * then on those held out, as `run` writes them in options.format (a table with
+ * then on those held out, as `run` does in options.format (a table with
  * --wide). KV_RESOURCE: memory, or standard output cannot be written. */
 static kv_rc tuning_rows(const kv_tuning *s, int n, const kv_tuned *const *of,
                          kv_err *e) {
@@ -56,8 +60,6 @@ static kv_rc tuning_rows(const kv_tuning *s, int n, const kv_tuned *const *of,
   if (rc || !closed) return rc;
   return kv_fail(e, closed, "%s", closing.text);
 }
-
-/* --- a table ------------------------------------------------------------- */
 
 static void tuning_table(const void *of, int rows, int columns,
                          kv_tuning_cell *cell) {
@@ -78,10 +80,8 @@ static void tuning_table(const void *of, int rows, int columns,
   }
 }
 
-/* --- words --------------------------------------------------------------- */
-
-/* Writes the means of a judged point beside their bounds:
- * "output_error.mean 0.031 (at most 0.05), bytes.mean 9216". */
+/* Writes the means of a judged point with their bounds: "output_error.mean
+ * 0.031 (at most 0.05), bytes.mean 9216". */
 static void tuning_describe(const kv_tune_goal *g, const kv_tune_judgement *j,
                             char out[WORDS]) {
   size_t n = 0;
@@ -97,7 +97,7 @@ static void tuning_describe(const kv_tune_goal *g, const kv_tune_judgement *j,
 }
 
 /* Writes why point `at` of the search, with judgement j, has no score:
- * "h2o:recent=4 on chat: REASON". row: its rows, one a trace. */
+ * "h2o:recent=4 on chat: REASON". row: its rows, one per trace. */
 static void tuning_why(const kv_tuning *s, const kv_tuned *m, int at,
                        const kv_tune_judgement *j, const kv_result *row,
                        char out[WORDS]) {
@@ -111,9 +111,9 @@ static void tuning_why(const kv_tuning *s, const kv_tuned *m, int at,
              s->options.goal.measure[j->measure].key);
 }
 
-/* Prints the best point as a command line to be pasted: on standard output
- * below "best:", or, where rows are for programs, as a remark on standard
- * error. KV_RESOURCE: memory. */
+/* Prints the best point as a command line to paste: on standard output below
+ * "best:" or, if rows are for programs, as a remark on standard error.
+ * KV_RESOURCE: memory. */
 static kv_rc tuning_best(const kv_tuning *s, const kv_tuned *m, kv_err *e) {
   char *line = tuning_line(s, m), *note = NULL;
   if (line && s->options.format == KV_ROWS_TABLE) {
@@ -131,12 +131,7 @@ static kv_rc tuning_best(const kv_tuning *s, const kv_tuned *m, kv_err *e) {
   return rc;
 }
 
-/* --- line ---------------------------------------------------------------- */
-
-/* A command line for a shell. Traces, method and whatever else decides about
- * the row; --db and --jobs are left to who pastes it. */
-
-/* Writes a word, in quotes where a shell would read more into it. */
+/* Writes a word, quoted if a shell would interpret it. */
 static void word(FILE *f, const char *text) {
   static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTU"
                               "VWXYZ0123456789_./:=,+%@-";
@@ -176,10 +171,9 @@ static char *finish(FILE *f, char **text) {
   return NULL;
 }
 
-/* That line, `kvreplay run TRACES -m SPEC ..`, which replays the
- * method's best point as it was tuned, quoted for a shell; the method has a
- * best point. And the remark, "best: LINE". Both freed with free(), NULL if
- * memory ends. */
+/* `kvreplay run TRACES -m SPEC ..`, quoted for a shell, which replays the
+ * method's best point as it was tuned, without --db and --jobs. The method must
+ * have a best point. To be freed with free(); NULL if memory ran out. */
 static char *tuning_line(const kv_tuning *s, const kv_tuned *m) {
   const kv_list *traces = &s->options.cells.traces;
   const int *at = m->search.point[m->search.best].at;
@@ -206,28 +200,21 @@ static char *tuning_note(const char *line) {
   return finish(f, &out);
 }
 
-/* --- table --------------------------------------------------------------- */
-
-/* What `kvreplay tune` prints of several methods (sim/cli/tune.h): of
- * each the best, those that meet what was asked first, in the order of what is
- * to be best, with what held-out traces say of it; then those that do not, the
- * nearest first, each with what it comes to, and those that could not be
- * judged. Where rows are for programs they are those of `run`, in the same
- * order, and the sentences are remarks on standard error. */
+/* --- several methods ----------------------------------------------------- */
 
 enum { CELL = KV_TUNE_CELL };
 
 typedef struct listing {
   const kv_tuning *s;
   const kv_tuned **of; /* sorted; owned */
-  int meet, near;      /* that meet what was asked; that have numbers */
+  int meet, near;      /* how many meet the bounds; how many have numbers */
 } listing;
 
 static const kv_tune_judgement *best_of(const kv_tuned *m) {
   return m->n_front ? &m->judged[m->search.best] : NULL;
 }
 
-/* Of the best, on the traces that were held out; NULL: there are none. */
+/* Of the best point, on the held-out traces; NULL: there are none. */
 static const kv_tune_judgement *held_of(const kv_tuning *s, const kv_tuned *m) {
   return s->options.hold_out.n && m->n_front ? &m->held[m->search.best] : NULL;
 }
@@ -237,7 +224,7 @@ static bool holds(const kv_tuning *s, const kv_tuned *m) {
   return !held || kv_tune_met(held);
 }
 
-/* In the order of -m among equals. */
+/* Equals stay in the order of -m. */
 static bool before(const kv_tuned *a, const kv_tuned *b) {
   const kv_tune_judgement *x = best_of(a), *y = best_of(b);
   if (!x || !y) return x && !y;
@@ -260,13 +247,13 @@ static kv_rc sort(const kv_tuning *s, listing *out, kv_err *e) {
   return KV_OK;
 }
 
-/* An oracle knows what no cache can, so it is only a baseline. */
+/* An oracle uses what no cache can know, so it is only a baseline. */
 static bool oracle(const kv_tuned *m) {
   return !strncmp(m->space->specs.spec->method->name, "oracle-", 7);
 }
 
-/* The first that meets what was asked, on held-out traces, too, and is no
- * oracle, where others were asked for; NULL: none. */
+/* The first that meets the bounds, also on held-out traces; an oracle only if
+ * all methods are oracles. NULL: none. */
 static const kv_tuned *winner(const listing *l) {
   int n = l->s->options.methods, baselines = 0;
   for (int i = 0; i < n; i++) baselines += oracle(l->of[i]);
@@ -275,8 +262,6 @@ static const kv_tuned *winner(const listing *l) {
       return l->of[i];
   return NULL;
 }
-
-/* --- the table ----------------------------------------------------------- */
 
 static const char *mark(const listing *l, const kv_tuned *m) {
   if (m == winner(l)) return "best";
@@ -291,7 +276,7 @@ static void number(const kv_tune_judgement *j, int measure, char out[CELL]) {
     strcpy(out, "-");
 }
 
-/* Mean over the traces of the share of dense's bytes. */
+/* Bytes as a share of the uncompressed cache, averaged over the traces. */
 static void share(const kv_tuning *s, const kv_tuned *m, char out[CELL]) {
   int n = s->options.cells.traces.n;
   double sum = 0, x;
@@ -301,7 +286,8 @@ static void share(const kv_tuning *s, const kv_tuned *m, char out[CELL]) {
   snprintf(out, CELL, "%.1f%%", 100 * sum / n);
 }
 
-/* Columns: method, mark, measures, bytes of dense's, measures held out. */
+/* Columns: method, mark, measures, share of dense's bytes, held-out
+ * measures. */
 static void heading(const kv_tune_goal *g, int column, char out[CELL]) {
   int c = column - 2;
   bool held = c > g->n;
@@ -333,9 +319,7 @@ static void cell(const void *of, int row, int column, char out[CELL]) {
     number(held_of(l->s, m), c - g->n - 1, out);
 }
 
-/* --- words --------------------------------------------------------------- */
-
-/* What a method that does not meet it comes to, or why nobody knows. */
+/* The measures of a method that misses the bounds, or why there are none. */
 static void sentence(const kv_tuning *s, const kv_tuned *m, char out[WORDS]) {
   char name[160], words[WORDS];
   if (!m->n_front) {
@@ -396,7 +380,7 @@ static void print_all(const listing *l) {
   print_spent(l);
 }
 
-/* The same for people who read rows with a program. */
+/* The same as remarks, if rows are for programs. */
 static void note_rest(const listing *l) {
   char text[WORDS + 40], words[WORDS];
   for (int i = l->meet; i < l->s->options.methods; i++) {
@@ -418,8 +402,6 @@ kv_rc kv_tuning_report_all(const kv_tuning *s, kv_err *e) {
   free(l.of);
   return rc;
 }
-
-/* --- the exit code ------------------------------------------------------- */
 
 static int none_holds(const listing *l) {
   char words[WORDS];
@@ -451,15 +433,13 @@ int kv_tuning_conclude_all(const kv_tuning *s) {
   return code;
 }
 
-/* --- report -------------------------------------------------------------- */
+/* --- one method ---------------------------------------------------------- */
 
 enum { TOLD = 5 };
 
 static const kv_result *row_of(const kv_tuning *s, int at, int trace) {
   return &s->method->row[at * s->options.cells.traces.n + trace];
 }
-
-/* --- what the points of the front are worth ------------------------------ */
 
 typedef struct worth {
   const kv_tuning *s;
@@ -505,8 +485,6 @@ static void print_worth(const kv_tuning *s, const kv_tune_judgement *judged) {
                1 + s->options.goal.n + s->method->space->axes, report_cell);
 }
 
-/* --- words --------------------------------------------------------------- */
-
 static void print_unjudged(const kv_tuning *s) {
   const kv_tuned *m = s->method;
   int n = 0;
@@ -551,8 +529,6 @@ kv_rc kv_tuning_report(const kv_tuning *s, kv_err *e) {
   if (s->options.format == KV_ROWS_TABLE) print_summary(s);
   return kv_tune_met(&m->judged[m->search.best]) ? tuning_best(s, m, e) : KV_OK;
 }
-
-/* --- the exit code ------------------------------------------------------- */
 
 static int no_number(const kv_tuning *s) {
   char why[WORDS];

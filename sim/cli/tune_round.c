@@ -30,7 +30,7 @@ static kv_rc prepare(const kv_tuning *s, kv_tuned *m, kv_err *e) {
                              e);
 }
 
-/* "quest, 2 of 5: " where there are several. */
+/* With several methods it begins with "quest, 2 of 5: ". */
 static void say_doing(kv_tuning *s, const kv_tuned *m, const char *what) {
   int n = s->options.methods;
   if (n > 1)
@@ -80,7 +80,7 @@ static kv_rc search(kv_tuning *s, kv_tuned *m, bool *stopped, kv_err *e) {
   return rc;
 }
 
-/* What was not tuned on judges the front. */
+/* Judges the front on the held-out traces. */
 static kv_rc hold_out(kv_tuning *s, kv_tuned *m, bool *stopped, kv_err *e) {
   const kv_list *held = &s->options.hold_out;
   char what[80];
@@ -100,7 +100,7 @@ static kv_rc hold_out(kv_tuning *s, kv_tuned *m, bool *stopped, kv_err *e) {
   return KV_OK;
 }
 
-/* Of several methods the best stands for each. */
+/* With several methods only the best point of each stays. */
 static void choose(const kv_tuning *s, kv_tuned *m) {
   m->n_front = kv_tune_front(&s->options.goal, &m->search, m->judged, m->front);
   if (s->options.methods > 1 && m->n_front > 1) m->n_front = 1;
@@ -150,7 +150,7 @@ static kv_rc specify(kv_tuning *s, const kv_tuned *m, int n, const int *which,
   return rc;
 }
 
-/* What the rows of a batch say moves to the rows of the points. */
+/* Moves the rows of a batch to the rows of the points. */
 static void take(kv_batch *b, int trace, int traces, const int *which,
                  kv_result *row) {
   for (int i = 0; i < b->cells; i++) {
@@ -161,13 +161,13 @@ static void take(kv_batch *b, int trace, int traces, const int *which,
   }
 }
 
-/* What a round finds of a point, over all traces. */
+/* What a round finds about a point, over all traces. */
 typedef struct found {
   bool runs;     /* on some trace it is not refused */
-  bool replayed; /* on some trace the database does not have it */
+  bool replayed; /* on some trace it is not in the database */
 } found;
 
-/* Replays a trace, but for what the database has. */
+/* Replays a trace, except what is in the database. */
 static kv_rc compute(kv_tuning *s, int trace, found *point, bool *stopped,
                      kv_err *e) {
   kv_batch *b = &s->of.batch[trace];

@@ -20,10 +20,10 @@
 #include "sim/run/sweep/batch.h"
 #include "traces/option/option.h"
 
-/* Can a row be run again, or what prevents it? */
+/* Whether a row can be run again, or what prevents it. */
 typedef enum kv_verifiable {
   KV_VERIFY_RUNS,
-  KV_VERIFY_NO_TRACE,  /* known after looking for it */
+  KV_VERIFY_NO_TRACE,  /* set after looking for it */
   KV_VERIFY_NO_PLUGIN, /* not in the folders of KVREPLAY_PLUGINS */
   KV_VERIFY_NO_FILE,   /* the file that its method reads */
   KV_VERIFY_OTHER_CODE /* another revision, arithmetic, plugin or file, or a
@@ -35,7 +35,7 @@ typedef struct kv_verify_row {
   char key[65];  /* of the database: SHA-256 in hex */
   kv_result row; /* as stored, without layers, parts and steps */
   kv_verifiable can;
-  char why[320]; /* why it cannot be run, a phrase; "": it can */
+  char why[320]; /* why it cannot be run, a phrase; "" if it can */
 } kv_verify_row;
 
 typedef struct kv_verify_rows {
@@ -60,17 +60,17 @@ bool kv_verify_first_of(const kv_verify_rows *r, int i, int *cells);
 kv_rc kv_verify_trace(kv_db *db, const kv_list *folders, const kv_verify_row *v,
                       size_t size, char *path, kv_err *e);
 
-/* Call it when the row's cell c is open on its trace. Does the file that its
- * method reads from the trace's folder exist, unchanged? True also if the
- * method reads none. If not, sets v->can and v->why. */
+/* Call it when the row's cell c is open on its trace. True if the file that its
+ * method reads from the trace's folder exists unchanged, or if the method reads
+ * none. Otherwise sets v->can and v->why. */
 bool kv_verify_beside(kv_verify_row *v, const kv_cell *c);
 
 /* Call it if kv_verify_trace found nothing: marks all rows of the trace of `of`
  * that could otherwise run as KV_VERIFY_NO_TRACE. */
 void kv_verify_no_trace(kv_verify_rows *r, const kv_result *of);
 
-/* What a row has in addition to its measures (memory layouts, caches on the
- * device, the fate of tokens) is computed again with it. */
+/* What a row has besides its measures (memory layouts, caches on the device,
+ * the fate of tokens), to be computed again. */
 typedef struct kv_verify_asked {
   int cells;
   kv_layout_list *layout; /* [cells] as in the stored row */
@@ -80,7 +80,7 @@ typedef struct kv_verify_asked {
   const kv_watch *watch; /* for the replay */
 } kv_verify_asked;
 
-/* Before the replay: prepares the cells of b, one for each row of v, for this.
+/* Before the replay: prepares the cells of b, one for each row of v.
  * KV_RESOURCE: memory or the database. KV_INPUT: the database is damaged. Close
  * it, also after a failure. */
 kv_rc kv_verify_ask(kv_db *db, kv_verify_row *const *v, kv_batch *b,
@@ -89,8 +89,8 @@ kv_rc kv_verify_ask(kv_db *db, kv_verify_row *const *v, kv_batch *b,
 kv_rc kv_verify_take(const kv_verify_asked *x, kv_err *e);
 void kv_verify_asked_close(kv_verify_asked *x); /* accepts zeroed */
 
-/* After the replay: completes the cell's result by what was asked of the row,
- * for an equal key, so that it can be stored as the row's. KV_DIFFERENT: its
+/* After the replay: completes the cell's result by what was requested for the
+ * row, so that it has the row's key and can be stored. KV_DIFFERENT: its
  * parameters resolve differently, or it did not run. KV_RESOURCE: memory. */
 kv_rc kv_verify_set_up(const kv_verify_row *v, kv_cell *c, kv_err *e);
 /* Writes to *out, zeroed before, the first layer and digest of the stored row

@@ -14,8 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* *same: the file is the trace. A bad file counts as another one; lack of
- * memory is an error. */
+/* *same: the file is the trace. A bad file is not; no memory is an error. */
 static kv_rc is_it(const char *path, const kv_digest *identity, bool *same,
                    kv_err *e) {
   kv_trace *t = NULL;
@@ -60,7 +59,7 @@ void kv_verify_no_trace(kv_verify_rows *rows, const kv_result *of) {
   }
 }
 
-/* --- what a row has beside its measures ---------------------------------- */
+/* --- what a row has besides its measures -------------------------------- */
 
 static kv_rc lay_out(const char *name, void *asked, kv_err *e) {
   return kv_layouts_parse(name, asked, e);
@@ -134,8 +133,8 @@ void kv_verify_asked_close(kv_verify_asked *x) {
 
 /* --- comparing ----------------------------------------------------------- */
 
-/* Takes the row's parameters if its specification equals the cell's: older rows
- * have the whole path of a method's file in their parameters. */
+/* Takes the row's parameters if its specification equals the cell's, because
+ * older rows store the whole path of a method's file in their parameters. */
 static kv_rc take_params(const kv_result *r, kv_cell *c, kv_err *e) {
   if (!kv_spec_file(&c->spec, 0) || strcmp(c->result.spec, r->spec) != 0)
     return KV_OK;
@@ -205,8 +204,8 @@ static kv_verifiable no(kv_verify_row *v, kv_verifiable can, const char *format,
   return can;
 }
 
-/* Compares the row's code with this program's and of the n files that the
- * method reads, the last one at `path`; if it differs, says how. */
+/* Compares the row's code with the code of this program and of the n files that
+ * the method reads, the last one at `path`. If it differs, says how. */
 static kv_verifiable compare_code(kv_verify_row *v, const kv_method *m, int n,
                                   const kv_digest *file, const char *path) {
   const kv_result *r = &v->row;
@@ -227,12 +226,12 @@ static kv_verifiable compare_code(kv_verify_row *v, const kv_method *m, int n,
             r->method, plugin ? "plugin" : "built-in method");
 }
 
-/* Does this file lie beside the trace, where nobody named it? */
+/* Is the file, which nobody named, to be found for the trace? */
 static bool lies_beside(const kv_param *p, const kv_file *f) {
   return f->beside || (!*f->path && !kv_file_is_none(p, f));
 }
 
-/* The same of the files that the specification names. */
+/* The same with the files that the specification names. */
 static kv_verifiable compare_files(kv_verify_row *v, const kv_method *m,
                                    const kv_spec *spec) {
   kv_digest bytes[KV_SPEC_FILES];
@@ -253,8 +252,8 @@ static kv_verifiable compare_files(kv_verify_row *v, const kv_method *m,
   return compare_code(v, m, n, bytes, path);
 }
 
-/* For a method that this program has: is its code the same? Files that the
- * specification names are read here; where one lies beside a trace, all are
+/* For a method that this program has: is its code the same? Reads the files
+ * that the specification names. If one is to be found for the trace, all are
  * compared once the trace is found (kv_verify_beside). */
 static kv_verifiable same_code(kv_verify_row *v, const kv_method *m) {
   kv_spec spec = {0};
@@ -287,7 +286,7 @@ bool kv_verify_beside(kv_verify_row *v, const kv_cell *c) {
   return v->can == KV_VERIFY_RUNS;
 }
 
-/* A plugin is looked for in the folders of KVREPLAY_PLUGINS and must be the
+/* A plugin is searched for in the folders of KVREPLAY_PLUGINS and must be the
  * same file; paths in a database are ignored. */
 static kv_verifiable judge(kv_verify_row *v) {
   const kv_result *r = &v->row;

@@ -12,7 +12,7 @@
  * code, its folder does not: moving the file changes no key, and another file
  * under the same name is newer code. The first result under a key is never
  * overwritten. An equal one confirms it, and adds digests of scores, layouts
- * and the fate of tokens if the row lacks them; a different one is stored as a
+ * and the fate of tokens if the row lacks them. A different one is stored as a
  * conflict.
  *
  * Not thread-safe: threads that share a kv_db must take turns. Several
@@ -40,8 +40,8 @@ typedef struct kv_db kv_db; /* one connection to one file */
 
 /* What to do while another process writes. */
 typedef struct kv_db_wait {
-  /* Or NULL; called once in a long wait. path is the database's; pid is the
-   * writer, 0 if unknown. */
+  /* Or NULL; called once in a long wait. path: the database; pid: the writer, 0
+   * if unknown. */
   void (*tell)(void *self, const char *path, long pid);
   bool (*stop)(void); /* polled; true gives up at once. NULL: never */
   void *self;         /* first argument of tell */
@@ -56,9 +56,9 @@ kv_rc kv_db_open_waiting(const char *path, const kv_db_wait *wait, kv_db **out,
                          kv_err *e);
 
 /* Opens an existing database. If it cannot be written (a read-only disk, folder
- * or file), it is opened for reading, and kv_db_still is true. kv_db_put then
- * only compares, and fails if there is no row; kv_db_put_pool only compares, if
- * the pool is there; every other call that would store something fails.
+ * or file), it is opened for reading, and kv_db_still is true. Then kv_db_put
+ * only compares, and fails if there is no row; kv_db_put_pool compares if the
+ * pool is stored; every other call that would store something fails.
  * KV_RESOURCE also if it is empty or its log would have to be replayed first.
  */
 kv_rc kv_db_open_found(const char *path, const kv_db_wait *wait, kv_db **out,
@@ -77,31 +77,30 @@ void kv_db_key(const kv_result *r, char out[65]);
 /* Records a trace and where its file was; the path is made absolute. Repeating
  * the call changes nothing. */
 typedef struct kv_db_trace {
-  const char *name;         /* file stem */
+  const char *name;         /* its file's stem */
   kv_digest identity;       /* of its contents (kv_trace_identity) */
-  kv_digest request;        /* (kv_trace_request) */
-  const kv_shape *shape;    /* or NULL: not known */
+  kv_digest request;        /* of its request (kv_trace_request) */
+  const kv_shape *shape;    /* or NULL: unknown */
   const char *path;         /* of the file, or of the index of its shards */
   int n_shards;             /* files of a set; 0: path is the only file */
   const char *const *shard; /* [n_shards] their names */
 } kv_db_trace;
 kv_rc kv_db_put_trace(kv_db *db, const kv_db_trace *t, kv_err *e);
 
-/* Looks for a row, whatever its status and that of r. Set in r: identity,
- * prompt_len, observe, method, revision, code, params, arithmetic, basis and
- * target, and, if only a row that one backend has computed or confirmed will
- * do, r->backend (NULL: any).
+/* Looks for a row, whatever its status and r's. Set in r: identity, prompt_len,
+ * observe, method, revision, code, params, arithmetic, basis and target, and
+ * r->backend if one backend must have computed or confirmed the row (NULL:
+ * any).
  *
  * If there is a row, *found is set. Status, reason, budget and what was
  * measured are filled in to the bit, as they were put (any NaN becomes the one
  * quiet NaN), but not layouts, pools and the fate of tokens. r->achieved is NaN
- * if the row has not yet this basis and target: compute it from r->totals and
- * call kv_db_ask, which records it. backend, isa, threads and seconds are those
- * of the first confirmation (by that backend); backend is valid as long as db.
- */
+ * if the row lacks this basis and target: compute it from r->totals and call
+ * kv_db_ask, which records it. backend, isa, threads and seconds are those of
+ * the first confirmation (by that backend); backend is valid as long as db. */
 kv_rc kv_db_find(kv_db *db, kv_result *r, bool *found, kv_err *e);
-/* Records r's basis, target, status and achieved with its row, unless that
- * basis and target are there; does nothing without a row. */
+/* Records r's basis, target, status and achieved with its row, unless the row
+ * has that basis and target; does nothing without a row. */
 kv_rc kv_db_ask(kv_db *db, const kv_result *r, kv_err *e);
 
 /* Calls take for each layout, or cache on the device, that is stored for the
@@ -117,11 +116,10 @@ kv_rc kv_db_find_layouts(kv_db *db, kv_result *r, bool *all, kv_err *e);
 
 /* --- rows ----------------------------------------------------------------- */
 
-/* *has: the fate of its tokens is stored with r's row; false also without a
- * row. */
+/* *has: is the fate of tokens stored with r's row? False without a row. */
 kv_rc kv_db_has_survivals(kv_db *db, const kv_result *r, bool *has, kv_err *e);
 
-/* *yes: r's row was confirmed with this kernel set, by any backend. */
+/* *yes: was r's row confirmed with this kernel set, by any backend? */
 kv_rc kv_db_confirmed(kv_db *db, const kv_result *r, const char *isa, bool *yes,
                       kv_err *e);
 
@@ -142,9 +140,9 @@ kv_rc kv_db_put_pool(kv_db *db, int n, const kv_result *const *r, int64_t steps,
                      const kv_pool_step *step, kv_err *e);
 
 /* Records that another kernel (`who`: its name) differs from the row of r,
- * which must exist (asserted), on a layer (its number in the model), with a
- * sentence on the difference. Stored in the table diff once for each
- * environment. what NULL: a new grading begins; earlier differences for r and
+ * which must exist (asserted), on a layer (its number in the model). what: a
+ * sentence on the difference, stored in the table diff once for each
+ * environment; NULL: a new grading begins, and earlier differences for r and
  * who are deleted. */
 kv_rc kv_db_put_theirs(kv_db *db, const kv_result *r, const kv_environment *env,
                        const char *who, int layer, const char *what, kv_err *e);
@@ -160,8 +158,7 @@ typedef struct kv_db_whose {
 } kv_db_whose;
 typedef struct kv_db_partial {
   int layer;         /* index among the recorded layers, >= 0 */
-  const char *build; /* of the program that wrote it; a reader checks that it is
-                        its own */
+  const char *build; /* of the program that wrote it; must be the reader's */
   size_t size;       /* bytes of data */
   const void *data;
 } kv_db_partial;
@@ -194,14 +191,14 @@ void kv_db_shrink(kv_db *db);
 /* The key of a search, 64 hex digits. */
 void kv_db_budget_key(const kv_result *r, char out[65]);
 
-/* Stored answers: B is the value of the knob (entries, or another
- * kv_knob_value); -1: no value fits. put keeps an existing answer, and deletes
+/* Stored results of searches: B is the value of the knob (entries, or another
+ * kv_knob_value); -1: no value fits. put keeps an existing result, and deletes
  * the probes of the search. */
 kv_rc kv_db_find_budget(kv_db *db, const kv_result *r, bool *found, int *B,
                         kv_err *e);
 kv_rc kv_db_put_budget(kv_db *db, const kv_result *r, int B, kv_err *e);
 
-/* Probes of a search that has no answer yet ("none fits" is an answer). */
+/* Probes of a search without a result ("none fits" is a result). */
 typedef struct kv_db_probe {
   int entries;   /* in: the value of the knob */
   int64_t bytes; /* what the method costs with it, in the budget's basis */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stored searches for a byte budget: their answers, and the probes of searches
+ * Stored searches for a byte budget: their results, and the probes of searches
  * that have none yet.
  */
 #include "sim/store/db_private.h"
 
-/* That of a refused row, which includes basis and target. */
+/* The key of a refused row, which includes basis and target. */
 void kv_db_budget_key(const kv_result *r, char out[65]) {
   kv_result asked = *r;
   asked.status = KV_CELL_REFUSED;
@@ -44,8 +44,6 @@ kv_rc kv_db_put_budget(kv_db *db, const kv_result *r, int B, kv_err *e) {
   if (!rc) rc = kv_db_do(db, e, "DELETE FROM probe WHERE search = ?", "s", key);
   return kv_db_end(db, rc, e);
 }
-
-/* --- probes ------------------------------------------------------------- */
 
 kv_rc kv_db_find_probe(kv_db *db, const kv_result *r, kv_db_probe *p,
                        bool *found, kv_err *e) {

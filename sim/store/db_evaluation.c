@@ -47,8 +47,6 @@ kv_rc kv_evaluations_none(kv_err *e) {
                  "there is no database; kv_evaluations_open opens one");
 }
 
-/* --- reading -------------------------------------------------------------- */
-
 /* A copy of a text of the current row; NULL: no memory. */
 static const char *keep(kv_evaluation_read *to, const char *text) {
   char **list = realloc(to->text, (size_t)(to->texts + 1) * sizeof *list);

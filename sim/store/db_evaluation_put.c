@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Storing evaluations: contract in sim/store/evaluation.h. A put is one
- * transaction, like that of a run (db_write.c).
+ * transaction, as for a run (db_write.c).
  */
 #include "sim/store/evaluation_part.h"
 
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* --- what is stored of it --------------------------------------------------
+/* --- what is stored --------------------------------------------------------
  */
 
 static kv_rc put_value(kv_db *db, int64_t id, const kv_evaluated *x,
@@ -45,12 +45,12 @@ static kv_rc put_asked(kv_db *db, const kv_evaluation_name *n,
                       r->dtype);
 }
 
-/* Null where nothing was answered. */
+/* Null if there was no answer. */
 static const char *answer(const kv_evaluation *r) {
   return *kv_evaluation_text(r->answer_digest) ? r->answer_digest : NULL;
 }
 
-/* The row and what belongs to it, as a database of its own. */
+/* Collects the row and all that belongs to it in "now". */
 static kv_rc gather(kv_evaluations *s, const kv_evaluation_name *n,
                     const kv_evaluation *r, kv_err *e) {
   kv_db *db = s->db;
@@ -71,7 +71,7 @@ static kv_rc gather(kv_evaluations *s, const kv_evaluation_name *n,
   return rc ? rc : kv_db_insert(db, e, KV_DB_evaluator, NULL, "ii", id, env);
 }
 
-/* Keeps what contradicts a row beside it. */
+/* Stores what contradicts the row. */
 static kv_rc keep(kv_evaluations *s, const char *key, const kv_evaluation *r,
                   const char *what, kv_err *e) {
   int64_t env = 0, id = 0;

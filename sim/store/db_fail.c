@@ -20,8 +20,7 @@ static const char keeps[] =
     "free space and repeat the command; everything finished is kept";
 static const char bug[] = "this is a bug in kvreplay";
 
-/* `is` says what is wrong with the file itself; entries without it describe a
- * failed action. */
+/* `is`: what is wrong with the file itself; without it, an action failed. */
 static const struct words {
   int code;
   kv_rc rc;
@@ -62,8 +61,8 @@ static const struct words *words_for(int code) {
   return NULL;
 }
 
-/* True if a write failed for lack of room, whatever the system calls it: a full
- * disk, a quota, a limit on file size. (SQLITE_FULL covers ENOSPC only.) */
+/* Did a write fail for lack of space, whatever the system calls it: a full
+ * disk, a quota, a limit on file size? (SQLITE_FULL covers ENOSPC only.) */
 static bool lacks_room(kv_db *db) {
   static const int code[] = {SQLITE_IOERR_WRITE, SQLITE_IOERR_TRUNCATE,
                              SQLITE_IOERR_FSYNC, SQLITE_IOERR_DIR_FSYNC,
@@ -76,7 +75,7 @@ static bool lacks_room(kv_db *db) {
 
 kv_rc kv_db_fail(kv_db *db, const char *doing, kv_err *e) {
   int code = db->sql ? sqlite3_errcode(db->sql) & 0xff : SQLITE_NOMEM;
-  if (!code) code = SQLITE_NOMEM; /* not even prepared */
+  if (!code) code = SQLITE_NOMEM; /* the statement was not even prepared */
   const char *why =
       code == SQLITE_NOMEM ? "out of memory" : sqlite3_errmsg(db->sql);
   if (code == SQLITE_IOERR && lacks_room(db)) code = SQLITE_FULL;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Finding rows: one by what it would be computed from, all in turn, and the
- * files of a trace.
+ * Finding rows: one by its key, or all in turn; and the files of a trace.
  */
 #include "sim/store/db_private.h"
 
@@ -16,7 +15,7 @@ kv_rc kv_db_run_of(kv_db *db, const char *key, int64_t *run, kv_err *e) {
                    key);
 }
 
-/* Reads r->achieved, if the row was asked for this basis and target before. */
+/* Reads r->achieved, if the row has this basis and target. */
 static kv_rc load_ask(kv_db *db, int64_t run, kv_result *r, kv_err *e) {
   sqlite3_stmt *s;
   kv_rc rc = kv_db_bind(db, &s, e,
@@ -30,7 +29,7 @@ static kv_rc load_ask(kv_db *db, int64_t run, kv_result *r, kv_err *e) {
   return kv_db_done(db, s, kv_db_sound(db, "ask", run, e), e);
 }
 
-/* *yes: the backend that r names (if any) has confirmed the run. */
+/* *yes: has the backend that r names (if any) confirmed the run? */
 static kv_rc look_for(kv_db *db, int64_t run, const kv_result *r, bool *yes,
                       kv_err *e) {
   int64_t n = !r->backend;
@@ -87,8 +86,6 @@ kv_rc kv_db_confirmed(kv_db *db, const kv_result *r, const char *isa, bool *yes,
   return rc;
 }
 
-/* --- all rows ------------------------------------------------------------ */
-
 static kv_rc read_names(kv_db *db, sqlite3_stmt *s, kv_result *r, kv_err *e) {
   const char *code = kv_db_text(db, s, 6);
   snprintf(r->trace, sizeof r->trace, "%s", kv_db_text(db, s, 2));
@@ -116,7 +113,7 @@ static kv_rc check_key(const kv_db *db, const char *key, int64_t run,
                        const kv_result *r, kv_err *e) {
   char made[65];
   if (!kv_result_ran(r))
-    return KV_OK; /* a refused row's key also hashes what was asked */
+    return KV_OK; /* a refused row's key also hashes basis and target */
   kv_db_key(r, made);
   if (!strcmp(made, key)) return KV_OK;
   return kv_fail(e, KV_INPUT,
@@ -145,7 +142,7 @@ kv_rc kv_db_next(kv_db *db, char key[65], kv_result *r, bool *more, kv_err *e) {
   if (rc || !kv_db_row(db, s, &rc, e)) return rc;
   run = sqlite3_column_int64(s, 0);
   *db->wrong = 0;
-  kv_db_digest(db, s, 1, &name); /* a key of another length would come again */
+  kv_db_digest(db, s, 1, &name); /* else the same row would come again */
   kv_digest_hex(&name, key);
   rc = read_names(db, s, r, e);
   if (!rc) rc = kv_db_sound(db, "run, trace or ask", run, e);

@@ -3,7 +3,7 @@
  * Hashes of contents: a row's key, its subject (the key without code and
  * arithmetic), and the digest of its measured values. Keys hash a few lines of
  * text, "trace HEX", "prompt_len N", ..., so that anyone can compute them
- * again; "observe WHAT" only where it is not recorded.
+ * again. There is a line "observe WHAT" only if it is not recorded.
  */
 #include "sim/store/db_private.h"
 
@@ -86,8 +86,8 @@ static void stat(kv_sha256 *h, const kv_stat *s) {
   int64s(h, s->count ? 6 : 1, v);
 }
 
-/* Measures that were added after the first ones follow these, by name, where
- * there are any: rows without keep their digest. */
+/* Later measures follow the first ones, by name, if the row has them: rows
+ * without them keep their digest. */
 static void stats(kv_sha256 *h, const kv_stat *s) {
   for (int m = 0; m < KV_DB_FIRST_MEASURES; m++) stat(h, &s[m]);
   for (int m = KV_DB_FIRST_MEASURES; m < KV_MEASURES; m++) {
@@ -98,8 +98,8 @@ static void stats(kv_sha256 *h, const kv_stat *s) {
   }
 }
 
-/* Kinds of bytes that were added after the first ones follow the rest, by name,
- * if the row has any of them: rows without any keep their digest. */
+/* Later kinds of bytes follow the rest, by name, if the row has them: rows
+ * without them keep their digest. */
 
 static void later_kinds(kv_sha256 *h, const kv_bytes *b) {
   for (int i = KV_DB_FIRST_KINDS; i < KV_N_BYTE_KINDS; i++) {

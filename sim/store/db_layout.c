@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a run has besides its measures, stored by the first run that was asked
- * for it: memory layouts, caches on the device, and what happened to every
- * token (two blobs of as many 32-bit integers, little-endian, as the trace has
- * tokens). All follow from the run's journal, so equal runs have equal ones; a
- * different one is a conflict like any other.
+ * What a run has besides its measures, stored by the first run that computed
+ * it: memory layouts, caches on the device, and the fate of every token (two
+ * blobs of little-endian 32-bit integers, one for each token of the trace). All
+ * follow from the run's journal, so equal runs have equal ones; a difference is
+ * a conflict like any other.
  */
 #include "sim/store/db_private.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* --- writing -------------------------------------------------------------- */
-
 static kv_rc put_layout(kv_db *db, int64_t run, const kv_layout_result *r,
                         kv_err *e) {
-  kv_layout_result l = *r; /* with -1, null, for what it does not have */
+  kv_layout_result l = *r; /* with -1, null, for what it lacks */
   if (!l.tables.there) memset(&l.tables, -1, sizeof l.tables);
   if (!l.regular.there) memset(&l.regular, -1, sizeof l.regular);
   kv_rc rc = kv_db_insert(db, e, KV_DB_layout, &l, "is", run, l.name);
@@ -50,9 +48,7 @@ kv_rc kv_db_put_layouts(kv_db *db, int64_t run, const kv_result *r, kv_err *e) {
   return rc;
 }
 
-/* --- reading -------------------------------------------------------------- */
-
-/* Reads a layout, except its steps. *found: it is there. */
+/* Reads a layout, except its steps. *found: is it stored? */
 static kv_rc load(kv_db *db, int64_t run, kv_layout_result *l, bool *found,
                   kv_err *e) {
   sqlite3_stmt *s;

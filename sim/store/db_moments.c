@@ -12,12 +12,10 @@ static int steps_of(const kv_result *r) {
   return r->n_steps > 0 ? r->n_steps - 1 : 0;
 }
 
-/* --- writing ------------------------------------------------------------ */
-
 /* Little-endian, whatever this machine is. */
 static void to_bytes(int n, const float *x, unsigned char *out) {
   for (int i = 0; i < n; i++) {
-    uint32_t bits = 0x7fc00000; /* any NaN has one pattern */
+    uint32_t bits = 0x7fc00000; /* the same pattern for any NaN */
     if (!isnan(x[i])) memcpy(&bits, &x[i], sizeof bits);
     for (int k = 0; k < 4; k++) *out++ = (unsigned char)(bits >> 8 * k);
   }
@@ -46,8 +44,6 @@ kv_rc kv_db_put_means(kv_db *db, int64_t run, const kv_result *r, kv_err *e) {
   free(bytes);
   return rc;
 }
-
-/* --- reading ------------------------------------------------------------ */
 
 static kv_rc bad_size(kv_db *db, int64_t run, kv_err *e) {
   return kv_fail(

@@ -3,7 +3,7 @@
  * Opening: checks that the file is a database of this program, or makes its
  * tables, and makes it durable. The journal is WAL on a local file system. WAL
  * needs memory shared between processes, which a network file system does not
- * provide, so there it is a rollback journal.
+ * provide; the journal is then a rollback journal.
  */
 #include "sim/store/db_private.h"
 
@@ -63,7 +63,7 @@ static kv_rc make_tables(kv_db *db, const char *database, kv_err *e) {
   return rc;
 }
 
-/* A memory that can be written, where the file cannot, has such a name. */
+/* If the file is read-only, only the URI opens memory that can be written. */
 kv_rc kv_db_attach_now(kv_db *db, kv_err *e) {
   sqlite3_str *s = sqlite3_str_new(NULL);
   kv_rc rc = run(db,
@@ -84,7 +84,7 @@ static kv_rc create(kv_db *db, kv_err *e) {
   int version = 0;
   kv_rc rc = kv_db_begin(db, e);
   if (rc) return rc;
-  /* Ask again under the lock: another process may have made them. */
+  /* Read it again under the lock: another process may have made the tables. */
   rc = ask(db, "PRAGMA user_version", &version, e);
   if (rc || version) return kv_db_end(db, rc, e);
   snprintf(set, sizeof set,
@@ -116,8 +116,7 @@ kv_rc kv_db_recognise(kv_db *db, bool *empty, kv_err *e) {
   return KV_OK;
 }
 
-/* Sets the journal mode. Changing it only succeeds while no other process
- * writes. */
+/* Sets the journal mode. Fails while another process writes. */
 static kv_rc begin_log(kv_db *db, kv_err *e) {
   int asked = 0;
   const char *sql = is_local(db->path) ? "PRAGMA journal_mode = WAL"
@@ -135,8 +134,7 @@ static kv_rc set_up(kv_db *db, kv_err *e) {
   kv_db_wait_for_others(db);
   rc = kv_db_recognise(db, &empty, e);
   if (!rc) rc = ask(db, "PRAGMA page_count", &pages, e);
-  /* Only for a new file: parts of unfinished cells are large and are deleted
-   * again. */
+  /* For a new file: parts of unfinished cells are large, and later deleted. */
   if (!rc && pages == 0) rc = run(db, "PRAGMA auto_vacuum = INCREMENTAL", e);
   if (!rc) rc = begin_log(db, e);
   if (!rc)
@@ -148,7 +146,7 @@ static kv_rc set_up(kv_db *db, kv_err *e) {
   return rc ? rc : kv_db_attach_now(db, e);
 }
 
-/* Refuses what is no regular file: SQLite would open devices and pipes, and
+/* Refuses all but regular files: SQLite would open devices and pipes, and
  * ":memory:" stores nothing. */
 static kv_rc is_file(const char *path, kv_err *e) {
   struct stat s;
@@ -163,9 +161,9 @@ static kv_rc is_file(const char *path, kv_err *e) {
                  kv_show(path, show));
 }
 
-/* A name is one of a file: SQLite may be built so that one which begins with
- * "file:" is a URI, of which a part says that nothing is to be stored. Behind
- * "./" it is a path whatever follows. */
+/* Opens the file as a path. If SQLite was built to read URIs, a name that
+ * begins with "file:" would be one, which can say that nothing is stored; a
+ * name that begins with "./" is always a path. */
 static int open_file(kv_db *db, const char *path) {
   char name[PATH_MAX + 3];
   snprintf(name, sizeof name, "%s%s", *path == '/' ? "" : "./", path);
@@ -202,7 +200,7 @@ kv_rc kv_db_open_waiting(const char *path, const kv_db_wait *wait, kv_db **out,
  * writable folder. Without waiting: fails, and leaves the file as it is, if
  * another program has it open. */
 static void leave_log(kv_db *db) {
-  if (!db->logged) return; /* also protects other programs' files */
+  if (!db->logged) return; /* not opened for writing, or not ours */
   sqlite3_busy_timeout(db->sql, 0);
   sqlite3_exec(db->sql, "PRAGMA main.journal_mode = DELETE", NULL, NULL, NULL);
 }

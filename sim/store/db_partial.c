@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Kept layers that were not used for so long are deleted. */
+/* Age at which unused kept layers are deleted. */
 #define DAYS "30"
 
 static void add(kv_sha256 *h, const char *text) {
@@ -55,7 +55,7 @@ kv_rc kv_db_keep_end(kv_db *db, kv_rc rc, kv_err *e) {
   return kv_db_end(db, rc, e);
 }
 
-/* True if the stored part is unchanged, by its digest. */
+/* Does the stored part match its digest? */
 static bool whole(sqlite3_stmt *s, const kv_db_whose *w, kv_db_partial *p) {
   kv_digest said, is;
   const char *build = (const char *)sqlite3_column_text(s, 1);
@@ -97,7 +97,7 @@ static kv_rc take_layer(kv_db *db, const kv_db_whose *w, int layer,
                         " WHERE key = ? AND backend = ? AND isa = ? AND"
                         " layer = ?",
                         "sssi", w->key, w->backend, w->isa, (int64_t)layer);
-  *used = true; /* gone meanwhile: nothing to delete */
+  *used = true; /* deleted meanwhile: nothing left to delete */
   if (rc || !kv_db_row(db, s, &rc, e)) return rc;
   *used = whole(s, w, &p);
   if (!*used && sqlite3_errcode(db->sql) == SQLITE_NOMEM)

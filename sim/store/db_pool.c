@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pools of pages that requests shared (kvreplay run --together): a row a pool,
- * and one for each of its requests that ran, which refers to its run. A pool is
- * identified by the digest of lines of text that list its inputs, so that
- * anyone can compute it again:
+ * Pools of pages that requests shared (kvreplay run --together): a row for each
+ * pool, and one for each of its requests that ran, which refers to its run. A
+ * pool is identified by the digest of lines of text that list its inputs, so
+ * that anyone can compute it again:
  *
- *   layout NAME | bytes N | every N | wait 1, where requests wait |
- *   arrive NAME, where not one every N steps | request PLACE KEY, a line each,
- *   of a file behind it arrives STEP BLOCKS
+ *   layout NAME | bytes N | every N | wait 1, if requests wait |
+ *   arrive NAME, unless one arrives every N steps | a line request PLACE KEY
+ * for each, followed by arrives STEP BLOCKS if they arrive by a file
  *
- * If it is already stored it is compared, and differences are reported.
+ * A pool that is already stored is compared, and differences are reported.
  */
 #include "sim/store/db_private.h"
 
@@ -41,8 +41,7 @@ static void name_of(const kv_pool_result *p, int n, const kv_result *const *r,
   kv_digest_hex(&d, out);
 }
 
-/* The run of a request, as it is stored, beside what is gathered: request
- * refers to it. */
+/* Adds the stored run that a request refers to to the gathered rows. */
 static kv_rc gather_run(kv_db *db, const char *key, int64_t *run, kv_err *e) {
   kv_rc rc = kv_db_do(db, e,
                       "INSERT INTO now.trace SELECT t.* FROM main.trace t JOIN"

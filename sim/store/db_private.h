@@ -16,21 +16,21 @@
 
 enum {
   KV_DB_STATEMENTS = 96, /* most prepared literals of a connection */
-  KV_DB_FIRST_MEASURES = KV_PROMPT_ERROR, /* measures that every run's digest
-                                             counts, stored or not */
+  KV_DB_FIRST_MEASURES = KV_PROMPT_ERROR, /* every run's digest counts these
+                                             measures, stored or not */
   KV_DB_FIRST_KINDS = 5, /* kinds of bytes (ref/lane/ledger.h) for which every
                             run has a row; later kinds may be missing */
 };
 
 struct kv_db {
   sqlite3 *sql;
-  char path[512];  /* as the caller named it, cut */
+  char path[512];  /* as the caller named it, truncated */
   char wrong[32];  /* first column with an impossible value, or "" */
   bool logged;     /* opened for writing: close removes the log */
   bool still;      /* read-only: kv_db_put only compares */
   bool gathers;    /* kv_db_insert goes to the database "now" */
-  kv_db_union now; /* of "now", in memory, which has the rows to store, with the
-                      file */
+  kv_db_union now; /* joins "now", a database in memory with the rows to store,
+                      to the file */
   char *empty;     /* SQL that empties "now" */
   sqlite3_stmt *insert[KV_DB_N_TABLES][2]; /* into the file, or "now" */
   struct {
@@ -47,9 +47,8 @@ struct kv_db {
 
 /* --- db_open.c: the schema ----------------------------------- */
 
-/* Called by open. KV_OK if the file is our database, with this program's
- * schema, or *empty. KV_INPUT: it is another program's, or has another schema.
- */
+/* Called by open. KV_OK if the file is our database with this program's schema,
+ * or *empty. KV_INPUT: it is another program's, or has another schema. */
 kv_rc kv_db_recognise(kv_db *db, bool *empty, kv_err *e);
 /* Adds "now" to a connection. */
 kv_rc kv_db_attach_now(kv_db *db, kv_err *e);
@@ -59,9 +58,9 @@ kv_rc kv_db_attach_now(kv_db *db, kv_err *e);
 /* Installs the handler that SQLite calls while the file is locked: it waits as
  * db->wait says, at most a minute. Cannot fail. */
 void kv_db_wait_for_others(kv_db *db);
-/* One turn of that wait, for changes of the journal mode, during which SQLite
- * calls no handler: call it with asked = 0, 1, .. before each new attempt;
- * false: give up. */
+/* One turn of that wait. SQLite calls no handler while the journal mode
+ * changes: call this with asked = 0, 1, .. before each attempt. False: give up.
+ */
 bool kv_db_wait_on(kv_db *db, int asked);
 
 /* --- db_fail.c, db_sql.c: statements -------------------------------------- */
@@ -70,7 +69,7 @@ bool kv_db_wait_on(kv_db *db, int asked);
  * attempt ("open", "prepare", "use", "read"). Never returns KV_OK. */
 kv_rc kv_db_fail(kv_db *db, const char *doing, kv_err *e);
 
-/* A value for the letter b; the bytes stay the caller's. */
+/* A value for the letter b; the bytes remain the caller's. */
 typedef struct kv_db_blob {
   size_t size; /* bytes */
   const void *data;
@@ -111,30 +110,30 @@ kv_rc kv_db_end(kv_db *db, kv_rc rc, kv_err *e);
 
 /* Stores rows, within a transaction unless db->still. gather empties "now",
  * which kv_db_insert then fills. settle compares it with the file (*found: they
- * contradict, as *d says); if they do not and the file can be written, it adds
- * what the file lacks. After it kv_db_insert goes to the file. d NULL: nothing
- * is compared. */
+ * contradict; *d says how). If they do not, and the file can be written, it
+ * adds what the file lacks. Afterwards kv_db_insert goes to the file. d NULL:
+ * nothing is compared. */
 kv_rc kv_db_gather(kv_db *db, kv_err *e);
 kv_rc kv_db_settle(kv_db *db, bool *found, kv_db_difference *d, kv_err *e);
 
 /* --- db_value.c, db_read.c: values of the current row --------------------- */
 
 /* at: the column, from 0. None fails: a value of the wrong type or out of range
- * becomes something harmless, and its column is remembered until kv_db_sound
+ * is replaced by a harmless one, and its column is remembered until kv_db_sound
  * reports it as KV_INPUT. Call that after the last value of a query, with the
  * table's name and the run_id for the sentence (0: none). Texts are SQLite's,
  * valid until the next row. */
 int64_t kv_db_whole(kv_db *db, sqlite3_stmt *s, int at, int64_t lo, int64_t hi);
 int kv_db_int(kv_db *db, sqlite3_stmt *s, int at, int lo); /* up to INT32_MAX */
-double kv_db_double(kv_db *db, sqlite3_stmt *s, int at);   /* of its bits */
-double kv_db_number(kv_db *db, sqlite3_stmt *s, int at);   /* of a REAL */
+double kv_db_double(kv_db *db, sqlite3_stmt *s, int at);   /* from its bits */
+double kv_db_number(kv_db *db, sqlite3_stmt *s, int at);   /* from a REAL */
 const char *kv_db_text(kv_db *db, sqlite3_stmt *s, int at);   /* else "" */
 const char *kv_db_object(kv_db *db, sqlite3_stmt *s, int at); /* JSON, or {} */
 /* Index of the text among n names; 0 if it is none of them. */
 int kv_db_name(kv_db *db, sqlite3_stmt *s, int at, int n,
                const char *const *names);
-/* The measure named in a column; -1 for one that this program lacks, which is
- * no damage: the caller skips it. */
+/* The measure named in a column; -1 if this program lacks it. That is no
+ * damage: the caller skips it. */
 int kv_db_measure(kv_db *db, sqlite3_stmt *s, int at);
 void kv_db_digest(kv_db *db, sqlite3_stmt *s, int at, kv_digest *d);
 /* Reads the members of a struct from a row of all columns of a table. */
@@ -143,8 +142,7 @@ kv_rc kv_db_sound(kv_db *db, const char *table, int64_t run, kv_err *e);
 
 /* Writes n integers as 4 n bytes, little-endian on every machine. */
 void kv_db_bytes(int n, const int32_t *x, unsigned char *out);
-/* 64 lower-case hex digits; false, and zeros, for anything else, including
- * NULL. */
+/* 64 lower-case hex digits; false, and zeros, for anything else and NULL. */
 bool kv_digest_read(const char *hex, kv_digest *d);
 /* The double of its stored bits, and back; any NaN has one pattern. */
 double kv_db_real(int64_t bits);
@@ -158,12 +156,11 @@ void kv_db_line(kv_sha256 *h, const char *name, const char *value);
 void kv_db_line_int(kv_sha256 *h, const char *name, int64_t value);
 /* The code's part of a key: "revision N", or r->code. Returns out. */
 const char *kv_db_code(const kv_result *r, char out[80]);
-/* The key without code and arithmetic: rows with the same subject answer the
- * same question. */
+/* The key without code and arithmetic: rows with the same subject measure the
+ * same cell with different code. */
 void kv_db_subject(const kv_result *r, char out[65]);
 /* Digest over the bits of the totals, of the measures of the run and its parts,
- * and of the bytes of steps, without squares, drift, scanned and means of
- * steps. */
+ * and of bytes of steps; not of squares, drift, scanned and means of steps. */
 void kv_db_value(const kv_result *r, char out[65]);
 /* How many measures and numbers of a run that digest counts. Digests of rows
  * with another number (run.measures) are not compared. */
@@ -182,7 +179,7 @@ kv_rc kv_db_environment_row(kv_db *db, const kv_environment *v, int64_t *id,
 kv_rc kv_db_run_of(kv_db *db, const char *key, int64_t *run, kv_err *e);
 /* Stores that the run was requested with r's basis and target. */
 kv_rc kv_db_ask_row(kv_db *db, int64_t run, const kv_result *r, kv_err *e);
-/* Deletes the layers that the backend kept of an unfinished row. */
+/* Deletes the layers of an unfinished row that the backend has kept. */
 kv_rc kv_db_unkeep(kv_db *db, const char *key, const char *backend, kv_err *e);
 /* Reads into r what was measured in a run, and its first confirmation (by
  * r->backend, if set). r's old arrays are not freed and its other names stay.

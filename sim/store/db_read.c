@@ -2,7 +2,7 @@
  *
  * Reading rows back to the bit: exact columns are read from their bits. Part 0
  * is the run itself; layers, heads and bins follow in the order in which they
- * were put. Every value comes through sim/store/db_value.c.
+ * were put. Every value is read by sim/store/db_value.c.
  */
 #include "sim/store/db_private.h"
 
@@ -40,8 +40,8 @@ static kv_rc load_run(kv_db *db, int64_t run, kv_result *r, kv_err *e) {
   return kv_db_done(db, s, kv_db_sound(db, "run", run, e), e);
 }
 
-/* Bytes by kind. Kinds that this program does not know are skipped; kinds that
- * the row does not have were not counted apart when it was put: 0. */
+/* Bytes by kind. Skips kinds that this program lacks. Kinds that the row lacks
+ * were not counted separately when it was put: 0. */
 static kv_rc load_held(kv_db *db, int64_t run, kv_bytes *b, kv_err *e) {
   sqlite3_stmt *s;
   int known = 0;
@@ -66,8 +66,8 @@ static kv_rc load_held(kv_db *db, int64_t run, kv_bytes *b, kv_err *e) {
       db->path, (long long)run);
 }
 
-/* Numbers of the run. Those that this program does not know are skipped; what
- * the row does not have was not taken: NaN, or -1. */
+/* Numbers of the run. Skips those that this program lacks; those that the row
+ * lacks were not measured: NaN, or -1. */
 static kv_rc load_scalars(kv_db *db, int64_t run, kv_totals *t, kv_err *e) {
   sqlite3_stmt *s;
   kv_rc rc = kv_db_bind(
@@ -118,7 +118,7 @@ static kv_rc take_arrays(kv_db *db, int64_t run, kv_result *r, kv_err *e) {
   return rc;
 }
 
-/* More rows than were counted: the file's pages contradict each other. */
+/* There are more rows than were counted: the file contradicts itself. */
 static kv_rc reset(kv_db *db, sqlite3_stmt *s, const char *table, int64_t run,
                    kv_err *e) {
   sqlite3_reset(s);
@@ -184,8 +184,8 @@ static kv_rc load_steps(kv_db *db, int64_t run, kv_result *r, kv_err *e) {
   return rc ? rc : kv_db_sound(db, "step_cost", run, e);
 }
 
-/* Reads the first confirmation, by the start time of its environment; only of
- * the backend that r names, if it names one. */
+/* Reads the first confirmation, by the start time of its environment; if r
+ * names a backend, only that backend's. */
 static kv_rc load_first(kv_db *db, int64_t run, kv_result *r, kv_err *e) {
   sqlite3_stmt *s;
   kv_rc rc = kv_db_bind(

@@ -46,8 +46,6 @@ out:
   return rc;
 }
 
-/* --- environment -------------------------------------------------------- */
-
 static void fingerprint(const kv_environment *v, char out[65]) {
   const char *text[] = {v->version,  v->commit, v->compiler, v->flags,
                         v->cpu,      v->isa,    v->os,       v->locale,

@@ -222,7 +222,7 @@ kv_rc kv_db_end(kv_db *db, kv_rc rc, kv_err *e) {
   db->gathers = false;
   if (!rc && !sqlite3_exec(db->sql, "COMMIT", NULL, NULL, NULL)) return KV_OK;
   if (!rc) rc = kv_db_fail(db, "use", e);
-  /* SQLite may have rolled back by itself: then this fails, harmlessly. */
+  /* Fails, harmlessly, if SQLite has already rolled back by itself. */
   sqlite3_exec(db->sql, "ROLLBACK", NULL, NULL, NULL);
   return rc;
 }

@@ -4,7 +4,7 @@
  * else. If it was closed properly it is read like any other. If its last writer
  * was killed, or it was copied while open, its header still says that it has a
  * log. If no log file exists, the database is complete and nobody writes to it,
- * so it is opened as immutable; if one exists, it cannot be replayed on a
+ * so it is opened as immutable. If one exists, it cannot be replayed on a
  * read-only disk, so the database is refused.
  */
 #include "sim/store/db_private.h"
@@ -24,7 +24,7 @@ static bool beside(const char *path, const char *tail, struct stat *st) {
   return !stat(name, st);
 }
 
-/* True if the file can be written and files made beside it. */
+/* Can the file be written, and files created next to it? */
 static bool can_write(const char *path) {
   char folder[sizeof((kv_db *)0)->path];
   char *slash;
@@ -34,7 +34,7 @@ static bool can_write(const char *path) {
   return !access(path, W_OK) && !access(folder, W_OK);
 }
 
-/* True if byte 18 of the file is 2: the database is in WAL mode. */
+/* Is byte 18 of the file 2? The database is then in WAL mode. */
 static bool has_log(const char *path) {
   char head[20] = "";
   FILE *f = fopen(path, "rb");
@@ -43,7 +43,7 @@ static bool has_log(const char *path) {
   return n == sizeof head && head[18] == 2;
 }
 
-/* The path as SQLite wants it in a URI. */
+/* Writes the path as SQLite needs it in a URI. */
 static void name_file(const char *path, bool immutable, size_t size,
                       char *out) {
   size_t n = (size_t)snprintf(out, size, "file:%s", *path == '/' ? "//" : "");

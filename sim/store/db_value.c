@@ -14,7 +14,7 @@ static void note(kv_db *db, sqlite3_stmt *s, int at) {
   const char *column = sqlite3_column_name(s, at);
   if (sqlite3_errcode(db->sql) == SQLITE_NOMEM)
     return;        /* reported by kv_db_done */
-  if (!*db->wrong) /* the first one is reported */
+  if (!*db->wrong) /* only the first is reported */
     snprintf(db->wrong, sizeof db->wrong, "%s", column ? column : "?");
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Waiting while another process writes the database: up to a minute, with a
- * message after a moment, ended when the user interrupts. /proc/locks shows
- * which process it is. (Asking for the lock itself would need a descriptor of
- * the file, and closing that would release SQLite's own locks: fcntl(2),
- * "advisory record locking".)
+ * message after a moment; an interrupt ends the wait. /proc/locks shows which
+ * process it is. (Asking for the lock itself would need a descriptor of the
+ * file, and closing that would release SQLite's own locks: fcntl(2), "advisory
+ * record locking".)
  */
 #include "sim/store/db_private.h"
 
@@ -17,9 +17,9 @@
 
 enum {
   SILENT_MS = 300,      /* no message for waits that end sooner */
-  MOST_MS = 60000,      /* then it is SQLITE_BUSY */
-  WAL_WRITE = 120,      /* byte of -shm that the writer of a WAL locks */
-  RESERVED = 0x40000001 /* byte of the file that another journal's locks */
+  MOST_MS = 60000,      /* after that, SQLITE_BUSY */
+  WAL_WRITE = 120,      /* byte of -shm that a WAL's writer locks */
+  RESERVED = 0x40000001 /* byte of the file that other writers lock */
 };
 
 static int64_t now_ms(void) {
@@ -28,8 +28,8 @@ static int64_t now_ms(void) {
   return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* "7: POSIX  ADVISORY  WRITE 4711 fd:01:1234 120 120": the process behind a
- * line that locks that byte of that file; 0 for any other. */
+/* The process in a line of /proc/locks that locks that byte of that file, such
+ * as "7: POSIX  ADVISORY  WRITE 4711 fd:01:1234 120 120"; 0 in other lines. */
 static long holder(const char *line, unsigned long inode, long byte) {
   unsigned long node;
   long pid, from, to = -1;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writing a cell. kv_db_put is one transaction: afterwards the whole row with
- * all its parts is stored, or nothing of it. The row is collected in memory as
- * a separate database, which is joined to the file (union.h); contradictions go
- * to `diff`.
+ * Writing a cell. kv_db_put is one transaction: it stores the whole row with
+ * all its parts, or nothing. The row is collected in memory as a separate
+ * database ("now"), which is joined to the file (union.h); contradictions go to
+ * `diff`.
  */
 #include "sim/store/db_private.h"
 
@@ -142,7 +142,7 @@ static kv_rc put_diff(kv_db *db, int64_t run, int64_t env, int layer,
                       ran ? value : NULL);
 }
 
-/* The row and what belongs to it, as a database of its own. */
+/* Collects the row and all that belongs to it in "now". */
 static kv_rc gather(kv_db *db, const char *key, const kv_result *r,
                     const kv_environment *v, kv_err *e) {
   int64_t run = 0, env = 0;
@@ -157,7 +157,7 @@ static kv_rc gather(kv_db *db, const char *key, const kv_result *r,
   return rc ? rc : put_confirmation(db, run, env, r, e);
 }
 
-/* *run: the row that the file has under the key, 0: none. */
+/* *run: the file's row with that key; 0: none. */
 static kv_rc settle(kv_db *db, const char *key, int64_t *run, bool *found,
                     kv_db_difference *d, kv_err *e) {
   kv_rc rc = kv_db_run_of(db, key, run, e);
@@ -167,7 +167,7 @@ static kv_rc settle(kv_db *db, const char *key, int64_t *run, bool *found,
   return rc ? rc : kv_db_settle(db, found, d, e);
 }
 
-/* Keeps what contradicts a row beside it. */
+/* Stores what contradicts the row. */
 static kv_rc keep(kv_db *db, int64_t run, const kv_result *r,
                   const kv_environment *v, const kv_db_difference *d,
                   kv_err *e) {

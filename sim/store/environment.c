@@ -75,8 +75,7 @@ static void look_command(int argc, char *const *argv, kv_environment *e) {
                              "%s%s", i ? " " : "", argv[i]);
 }
 
-/* UTC with microseconds, so that programs started within one second have an
- * order. */
+/* UTC with microseconds, to order programs started within one second. */
 static void look_clock(kv_environment *e) {
   struct timespec now;
   struct tm utc;

@@ -10,7 +10,7 @@
  *     none, compute it and kv_evaluations_put
  *   kv_evaluations_close
  *
- * An evaluation's key is what was asked: the model's weights, task, item,
+ * An evaluation's key is its inputs: the model's weights, task, item,
  * question and tokens, the method with its code, basis and target, and the
  * platform (torch, transformers, processor, threads, dtype). Another platform
  * makes another row, which contradicts nothing. The first answer under a key is
@@ -37,7 +37,7 @@ extern "C" {
 #endif
 
 enum { KV_EVALUATION_ABI = 1 };
-int kv_evaluation_abi(void); /* KV_EVALUATION_ABI of the library */
+int kv_evaluation_abi(void); /* the library's */
 
 typedef struct kv_evaluations kv_evaluations; /* a database, open for them */
 
@@ -57,7 +57,7 @@ typedef struct kv_evaluated {
 /* One answer. Counts are 0 or more; digests are 64 lower-case hex digits. */
 typedef struct kv_evaluation {
   int32_t abi; /* KV_EVALUATION_ABI */
-  /* The key of the row: what was asked, on what. Only `model` is not part. */
+  /* The key of the row: inputs and platform. Only `model` is not part of it. */
   int32_t question;   /* number among the item's questions, from 0 */
   int32_t prompt_len; /* tokens that are compressed */
   int32_t tokens;     /* in all: prompt, question and the longest answer */
@@ -65,12 +65,12 @@ typedef struct kv_evaluation {
   const char *model;  /* its name, for people */
   const char *model_digest;   /* of its weights; "": its name is the key */
   const char *task, *item;    /* names, not empty */
-  const char *request_digest; /* of the tokens of prompt, question and reference
-                                 answer */
+  const char *request_digest; /* of the tokens of prompt, question and
+                                 reference */
   const char *method;         /* as after -m: "h2o", "quest:page=16" */
   /* Identifies the code of a method outside this library, at most 79 bytes. "":
-   * the library finds it out, as for rows of runs. "file " and a digest: the
-   * same, for a method with a file that its text does not name. */
+   * the library finds it, as for rows of runs. "file " and a digest: the same,
+   * for a method with a file that its text does not name. */
   const char *code;
   const char *basis;  /* of the budget: entries, prompt, ratio, end, mean, peak
                          or read; "": the method has no budget */
@@ -105,8 +105,7 @@ kv_rc kv_evaluations_put(kv_evaluations *s, const kv_evaluation *r, kv_err *e);
  * name that ends in a dot stands for all names that begin with it ("open.":
  * what a replay measured, "open.kl"). unit: for people. combine: "mean", over
  * an item's questions, then over items; "of dense": the same, as a share of the
- * value of dense for the same question. Each output may be NULL; texts are
- * constants. */
+ * value of dense for the same question. Outputs may be NULL. */
 int kv_evaluation_number(int i, const char **name, const char **unit,
                          const char **combine);
 

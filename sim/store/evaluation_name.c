@@ -20,7 +20,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* --- what was asked --------------------------------------------------------
+/* --- checking the key ------------------------------------------------------
  */
 
 static const struct {
@@ -101,8 +101,8 @@ static kv_rc check_asked(const kv_evaluation *r, kv_err *e) {
 /* --- the method's code -----------------------------------------------------
  */
 
-/* Files that cannot be read are left out: such a method answers nothing, and
- * once its file is there it is other code. */
+/* Leaves out files that cannot be read: the method then answers nothing, and
+ * once its file exists its code is different. */
 static void code_of(const kv_spec *spec, char out[65]) {
   kv_digest file[KV_SPEC_FILES];
   int n = 0;
@@ -144,7 +144,7 @@ static void end(kv_sha256 *h, char out[65]) {
   kv_digest_hex(&d, out);
 }
 
-/* A file that the method read and does not name makes it other code. */
+/* Adds a file that the method read but does not name to its code. */
 static void name_file(const char *file, kv_evaluation_name *n) {
   kv_sha256 h;
   kv_sha256_init(&h);

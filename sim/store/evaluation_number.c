@@ -14,22 +14,22 @@ static const char mean[] = "mean", of_dense[] = "of dense";
 static const struct {
   const char *name, *unit, *combine;
 } numbers[] = {
-    {"exact", "share", mean}, /* 1: the greedy answer holds the reference */
+    {"exact", "share", mean}, /* 1: the greedy answer contains the reference */
     {"loglik_token", "nats a token", mean}, /* of the reference answer,
                                                teacher-forced */
-    {"loglik", "nats", mean},  /* the same, the sum over all of its tokens: of
-                                  rows of earlier versions */
+    {"loglik", "nats", mean},  /* the same, summed over all its tokens: rows of
+                                  earlier versions */
     {"kl", "nats", mean},      /* next token, KL(dense || method), by position
                                   of dense's own continuation */
-    {"agree", "tokens", mean}, /* until greedy decoding leaves dense's */
+    {"agree", "tokens", mean}, /* tokens until greedy decoding leaves dense's */
     {"ppl.", "", mean},        /* perplexity less dense's, by position */
     {"bytes.mean", "bytes",
-     of_dense}, /* as of a run: sim/replay/measure/result.h */
+     of_dense}, /* as for a run: sim/replay/measure/result.h */
     {"bytes.end", "bytes", of_dense},
     {"bytes.peak", "bytes", of_dense},
     {"bytes.read", "bytes a step", of_dense},
-    {"open.", "", mean}}; /* of a replay of the same prompt, by its name there:
-                             open.lse_error.mean, open.needle_share */
+    {"open.", "", mean}}; /* from a replay of the same prompt, with its name
+                             there: open.lse_error.mean, open.needle_share */
 enum { NUMBERS = sizeof numbers / sizeof *numbers };
 
 int kv_evaluation_number(int i, const char **name, const char **unit,
@@ -41,7 +41,7 @@ int kv_evaluation_number(int i, const char **name, const char **unit,
   return 1;
 }
 
-/* The unit of what a replay measured: "kl", "kl.p95", "bytes.mean". */
+/* The unit of a replay's measure: "kl", "kl.p95", "bytes.mean". */
 static const char *unit_of_replay(const char *name) {
   for (int i = 0; i < KV_MEASURES; i++) {
     size_t n = strlen(kv_measure_table[i].name);

@@ -39,7 +39,7 @@ typedef struct kv_evaluation_name {
   char code[80];            /* as kv_db_code writes it */
   int revision, arithmetic; /* of the method; 0 if r names the code */
 } kv_evaluation_name;
-/* Checks what was asked and names it. KV_USAGE: it is incomplete; or as
+/* Checks the inputs and computes their names. KV_USAGE: it is incomplete; or as
  * kv_spec_parse fails. */
 kv_rc kv_evaluation_name_of(const kv_evaluation *r, kv_evaluation_name *out,
                             kv_err *e);

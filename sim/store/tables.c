@@ -5,16 +5,16 @@
  * A number that must be exact is stored twice: as REAL for people, and its 64
  * bits as an integer for programs. Parts (part 0 is the run, then layers, KV
  * heads, bins of steps) refer to their run by a small integer that means
- * nothing outside the file: across files only keys and digests count.
+ * nothing outside the file: only keys and digests are valid across files.
  */
 #include "sim/store/tables.h"
 
 #include "sim/replay/measure/result.h"
 
-const int kv_db_schema = 3; /* raised with every change of the tables */
+const int kv_db_schema = 3; /* increases with every change of the tables */
 
-/* A table without and with numbers of its rows; rest: constraints beside the
- * key, or NULL. */
+/* A table WITHOUT ROWID, and one whose rows are numbered. rest: constraints
+ * beyond the key, or NULL. */
 #define TABLE(table, rest, ...) ROWS_OR_NOT(table, rest, false, __VA_ARGS__)
 #define ROWS(table, rest, ...) ROWS_OR_NOT(table, rest, true, __VA_ARGS__)
 #define ROWS_OR_NOT(table, rest, rows, ...)                                    \
@@ -39,7 +39,7 @@ const int kv_db_schema = 3; /* raised with every change of the tables */
 #define EVALUATION                                                             \
   SQL(evaluation_id, KEY, "INTEGER NOT NULL REFERENCES evaluation")
 
-/* Members of the struct OF; AS where the column has another name. */
+/* Members of the struct OF; _AS if the column has another name. */
 #define MEMBER(name, member, sql, type, rule, least)                           \
   { #name, sql, type, KV_DB_##rule, offsetof(OF, member), least }
 #define N(name, least) MEMBER(name, name, "INTEGER NOT NULL", 'n', SAME, least)
@@ -59,8 +59,8 @@ ROWS(environment, NULL, SQL(environment_id, NUMBER, "INTEGER PRIMARY KEY"),
      TEXT(locale), WHOLE(ftz), WHOLE(daz), TEXT(rounding), TEXT(sqlite),
      TEXT(jansson), TEXT(command), TEXT(started))
 
-/* Traces and environments, which runs refer to. request: which one a trace
- * holds, the same of two recordings of it (kv_trace_request). */
+/* Traces, which runs refer to. request: the same for two recordings of one
+ * request (kv_trace_request). */
 TABLE(trace, NULL, DIGEST(identity, KEY), SQL(name, LESSER, "TEXT NOT NULL"),
       SQL(n_tokens, GREATER, "INTEGER NOT NULL"), WHOLE_OR(n_layers),
       WHOLE_OR(n_heads), WHOLE_OR(n_kv_heads), WHOLE_OR(d), WHOLE_OR(d_v),
@@ -72,13 +72,12 @@ TABLE(artefact, NULL, SQL(identity, KEY, "TEXT NOT NULL REFERENCES trace"),
 TABLE(shard, NULL, SQL(identity, KEY, "TEXT NOT NULL REFERENCES trace"),
       KEY_TEXT(path), KEY_WHOLE(number), TEXT(file))
 
-/* The runs, and the budgets they were asked for with. observe: what the
- * prompt_len was asked for as (sim/ask/observe.h); scores: null where
- * nobody looked. scalar: the numbers of a run, a row each
- * (sim/replay/measure/scalar.c), a real with all its 64 bits; held: what it
- * holds at the end, a row a kind of bytes (ref/lane/ledger.h): a new number or
- * kind needs no step; total: 1 where it adds to the total, 0 where its
- * bytes are part of other kinds. */
+/* The runs, and the budgets they were requested with. observe: how prompt_len
+ * was chosen (sim/ask/observe.h); scores: null if they were not computed.
+ * scalar: the numbers of a run (sim/replay/measure/scalar.c), a row each, reals
+ * with all 64 bits. held: bytes held at the end, a row for each kind
+ * (ref/lane/ledger.h). A new number or kind does not change the schema. total:
+ * 1 if its bytes add to the total, 0 if they are part of other kinds. */
 ROWS(run, "CHECK ((status = 'ok') = (journal IS NOT NULL))",
      SQL(run_id, NUMBER, "INTEGER PRIMARY KEY"), DIGEST(key, KEY),
      DIGEST(subject, FIRST),
@@ -106,10 +105,9 @@ TABLE(
 
 /* Layers, heads and steps of runs. drift: sim/replay/measure/README.md;
  * squares: the sum of (value - mean)^2 over the values of the part; scanned:
- * bytes looked at in order to choose what is read. step_mean: of all layers and
- * query heads at each decode step, from the token after the prompt to the
- * last, as IEEE 754 binary32, little-endian; a NaN where no row has a
- * value. A measure that no step has a value of has no row. */
+ * bytes read to choose what attention reads. step_mean: means over all layers
+ * and query heads at each decode step, as IEEE 754 binary32, little-endian; NaN
+ * if no row has a value. A measure without any value has no row. */
 #define OF kv_part
 TABLE(part, NULL, RUN, KEY_WHOLE(part), N(layer, -1), N(head, -1), N(bin, -1),
       N(first_step, 0), N(last_step, 0), D(kept), D(drift))
@@ -146,11 +144,11 @@ TABLE(budget, NULL, DIGEST(key, KEY),
       SQL(identity, FIRST, "TEXT NOT NULL REFERENCES trace"), TEXT(method),
       TEXT(basis), TEXT(target), SQL(budget, EQUAL, "INTEGER"))
 
-/* Memory layouts of a run; bytes of K and V alone. From unused_end on: of
- * layouts with page tables; from lanes on: of those of regular indices
- * (sim/replay/layout/regular.h); null of others. rewritten: null too where no
- * block has a rewrite; break_even: where none paid within the steps. map:
- * bytes of what says where rows lie; null of layouts of regular indices. */
+/* Memory layouts of a run; bytes of K and V alone. Columns from unused_end on
+ * are for layouts with page tables, from lanes on for regular indices
+ * (sim/replay/layout/regular.h); null in others. rewritten: also null without a
+ * rewrite; break_even: also null if none paid off. map: bytes of the tables
+ * that say where rows are; null for regular indices. */
 #define OF kv_layout_result
 TABLE(layout, NULL, RUN, KEY_TEXT(layout), ANY_I(pages_end, pages_end),
       ANY_I(pages_peak, pages_peak), D_AS(pages_mean, pages_mean),
@@ -175,31 +173,29 @@ TABLE(layout_step, "FOREIGN KEY (run_id, layout) REFERENCES layout",
       I(slack), I(vacated), I(freed))
 #undef OF
 
-/* What a cache on the device did for what lies in the host's memory
- * (kvreplay run --cache), over all decode steps: entries looked up and
- * found, bytes of the others, of all and of a step at most, and the most
- * bytes in the caches. */
+/* A cache on the device for entries in host memory (kvreplay run --cache), over
+ * all decode steps: entries looked up and found; bytes of the others, in total
+ * and most in a step; most bytes in the caches. */
 #define OF kv_device_cache
 TABLE(device_cache, NULL, RUN, KEY_TEXT(cache), I(looked), I(hits), I(fetched),
       I(fetched_peak), I(held_peak))
 #undef OF
 
-/* What became of every token, where that was asked for: for each the tokens
- * seen when it was stored no more (0: never), and the decode steps at which
- * it was shown, as 32-bit integers, little-endian. */
+/* The fate of every token, if requested, as little-endian 32-bit integers.
+ * gone: tokens seen when it was no longer stored (0: it is to the end); shown:
+ * decode steps at which it was seen. */
 ROWS(survival, NULL, RUN, KEY_WHOLE(layer), KEY_WHOLE(lane),
      SQL(gone, SAME, "BLOB NOT NULL CHECK (length(gone) % 4 = 0)"),
      SQL(shown, SAME, "BLOB NOT NULL CHECK (length(shown) = length(gone))"))
 
-/* Pools of pages that requests shared, named by a digest (db_pool.c), and
- * those requests; steps are the pool's. held: pages in use after each step,
- * summed; unused: bytes of these in which no token lies, summed. wait: 1
- * where requests wait in place of leaving, 2 where each can stay; running,
- * waiting: requests, summed over the steps. pool_step: after each of them.
- * Of a request, refused: the step in which it found too few pages, else
- * null like the three behind it; blocks: of its prompt, and tokens behind
- * it; admitted, first: the steps of its first block and of its first token,
- * null where it came to none; waited: steps; put_back: how often. */
+/* Pools of pages that requests shared, named by a digest (db_pool.c), and these
+ * requests; steps are the pool's. held: pages in use after each step, summed;
+ * unused: bytes of these without a token, summed. wait: a kv_pool_wait.
+ * running, waiting: requests, summed over the steps. pool_step: the pool after
+ * each step. refused: the step in which the request found too few pages, else
+ * null, as are holds, wanted and spare. blocks: of the prompt, plus decoded
+ * tokens. admitted, first: the steps of its first block and of its first token,
+ * or null. waited: steps; put_back: how often. */
 #define OF kv_pool_result
 TABLE(pool, NULL, DIGEST(pool, KEY), TEXT(layout), I(bytes), I(every), I(page),
       I(pages), I(requests), I(steps), I(peak), I(held), I(unused),
@@ -219,14 +215,14 @@ TABLE(request, NULL, SQL(pool, KEY, "TEXT NOT NULL REFERENCES pool"),
       O(spare), I(blocks), O(admitted), O(first), I(waited), I(put_back))
 #undef OF
 
-/* What is found in a trace without a replay, a number a row, stored by
- * sim/python/kvreplay/figures: its name, the recorded layer and KV head (-1:
- * the layer's), which of several series and which part of it, and where on two
- * axes. value: a whole number, a real, or 32-bit integers, little-endian. Its
- * last digits are numpy's: of two the lesser stays. And files of compressors
- * that such numbers are about; length: of the pieces that it learned from, null
- * where the file does not say; code: of runs that read it (run.code); learned:
- * with which references. */
+/* figure: numbers found in a trace without a replay, a row each, stored by
+ * sim/python/kvreplay/figures. layer, head: the recorded layer and KV head (-1:
+ * the whole layer). series, part, x, y: which of several series, which part of
+ * it, and where on two axes. value: an integer, a real, or little-endian 32-bit
+ * integers. Its last digits depend on numpy: of two the lesser stays.
+ * compressor: files that such numbers are about. length: of the pieces that it
+ * learned from, null if the file does not say; code: of runs that read it
+ * (run.code); learned: with which references. */
 TABLE(figure, NULL, SQL(identity, KEY, "TEXT NOT NULL REFERENCES trace"),
       KEY_TEXT(figure), KEY_WHOLE(layer), KEY_WHOLE(head), KEY_TEXT(series),
       KEY_TEXT(part), KEY_WHOLE(x), KEY_WHOLE(y),
@@ -236,13 +232,13 @@ TABLE(compressor, NULL, DIGEST(digest, KEY), TEXT(file), TEXT(kind),
       WHOLE(width), WHOLE(latent), WHOLE(hidden), WHOLE_OR(length),
       SQL(code, FIRST, "TEXT"), TEXT(learned))
 
-/* Evaluations: what a model answered to a question while a method held its
- * cache, and on which platform (evaluation_name.c has the digests that name
- * each). n_tokens: prompt, question and answer together. method: as asked;
- * budget: as -b of the session; answer: digest of the tokens; evaluator:
- * who has found the same, evaluation_diff: who another one. evaluated: the
- * numbers of one, a row each, a real with all its 64 bits; quantity: what
- * numbers of that name are (evaluation_number.c). */
+/* Evaluations: what a model answered to a question while a method managed its
+ * cache, and on which platform (evaluation_name.c lists the digests that name
+ * them). n_tokens: prompt, question and answer together. method: as requested;
+ * budget: the session's, as after -b; answer: digest of the tokens. evaluator:
+ * environments that found the same; evaluation_diff: those that did not.
+ * evaluated: the numbers, a row each, reals with all 64 bits; quantity: unit
+ * and meaning of a number (evaluation_number.c). */
 TABLE(model, NULL, DIGEST(model_digest, KEY),
       SQL(model, LESSER, "TEXT NOT NULL"))
 

@@ -23,11 +23,11 @@ typedef enum kv_db_rule {
   KV_DB_KEY,     /* part of the key */
   KV_DB_SAME,    /* a contradiction, unless one is null: then the other stays */
   KV_DB_EQUAL,   /* a contradiction, also if one is null */
-  KV_DB_FIRST,   /* the first stays */
-  KV_DB_ANY,     /* the first that is not null stays */
-  KV_DB_LESSER,  /* the lesser stays */
-  KV_DB_GREATER, /* the greater stays */
-  KV_DB_FOLLOWS, /* that of the row whose KV_DB_GREATER column is greater; a
+  KV_DB_FIRST,   /* the first one stays */
+  KV_DB_ANY,     /* the first non-null one stays */
+  KV_DB_LESSER,  /* the smaller one stays */
+  KV_DB_GREATER, /* the larger one stays */
+  KV_DB_FOLLOWS, /* the one in the row whose KV_DB_GREATER column is larger; a
                     contradiction if these are equal */
   KV_DB_NUMBER   /* small integer that identifies the row within its file */
 } kv_db_rule;
@@ -36,22 +36,22 @@ typedef struct kv_db_column {
   const char *name; /* NULL: the end of an array */
   const char *sql;  /* type and constraints */
   char type; /* of the struct's member: n int; i int64_t; o int64_t, null below
-                0; d double, two columns: the readable number, null for NaN, and
-                NAME_bits, its 64 bits, which are read back. 0: no member, the
-                caller binds it */
+                0; d double, in two columns: the readable number, null for NaN,
+                and NAME_bits, its 64 bits, which are read back. 0: no member,
+                the caller binds it */
   char rule; /* a kv_db_rule */
   size_t offset; /* in the struct */
-  int64_t least; /* a smaller integer is damage; INT64_MIN: none is */
+  int64_t least; /* a smaller integer is damage; INT64_MIN: any is valid */
 } kv_db_column;
 
 typedef struct kv_db_table {
   const char *name;
   const kv_db_column *column;
   const char *rest; /* further constraints, or NULL */
-  bool rows;        /* not WITHOUT ROWID */
+  bool rows;        /* has row numbers (is not WITHOUT ROWID) */
 } kv_db_table;
 
-/* The tables. The first KV_DB_UNION hold results and are merged; each comes
+/* The tables. The first KV_DB_UNION hold results and are merged. A table comes
  * after those that its rows refer to. */
 #define KV_DB_TABLES(x)                                                        \
   x(environment) x(trace) x(artefact) x(shard) x(run) x(held) x(scalar) x(ask) \
@@ -67,7 +67,7 @@ typedef enum kv_db_id {
   KV_DB_UNION = KV_DB_partial
 } kv_db_id;
 
-extern const kv_db_table *const kv_db_table_list[]; /* by kv_db_id, NULL */
+extern const kv_db_table *const kv_db_table_list[]; /* by kv_db_id, then NULL */
 extern const char kv_db_views[]; /* SQL of the views for people, and indices */
 
 #endif

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * SQL made from the list of tables.h. In a query s is the row of `from`, d the
- * one of `to`. CROSS JOIN keeps the order of its tables: `from` is scanned,
- * `to` is looked up by its keys.
+ * SQL made from the list of tables.h. In a query s is a row of `from`, d one of
+ * `to`. CROSS JOIN keeps the order of its tables: `from` is scanned, `to` is
+ * looked up by its keys.
  */
 #include "sim/store/union.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Small integers of a file, and what says in every file which row is meant. */
+/* Columns that number rows within a file, and what names these in every file.
+ */
 static const struct {
   const char *column, *table, *name;
 } numbers[] = {{"run_id", "run", "key"},
@@ -17,7 +18,7 @@ static const struct {
                {"evaluation_id", "evaluation", "key"}};
 enum { NUMBERS = sizeof numbers / sizeof *numbers };
 
-/* Index of the number that a column refers to; NUMBERS: it is none. */
+/* Index of the number that a column refers to; NUMBERS: none. */
 static int number_of(const kv_db_column *c) {
   int i = 0;
   while (i < NUMBERS &&
@@ -91,8 +92,8 @@ char *kv_db_insert_sql(const char *database, const kv_db_table *t) {
 
 /* --- rows of both --------------------------------------------------------- */
 
-/* The tables of a query: s, and for each small integer in it the row of `from`
- * that it names and that row in `to`. */
+/* The tables of a query: s, and for each small integer in s the row that it
+ * refers to, in `from` and in `to`. */
 static void add_rows(sqlite3_str *s, const kv_db_union *u,
                      const kv_db_table *t) {
   sqlite3_str_appendf(s, " FROM %s.%s s", u->from, t->name);
@@ -108,7 +109,7 @@ static void add_rows(sqlite3_str *s, const kv_db_union *u,
   }
 }
 
-/* The value of a column, as it is in `to`. */
+/* The value of a column, as `to` stores it. */
 static void add_value(sqlite3_str *s, const kv_db_column *c) {
   int i = number_of(c);
   if (i == NUMBERS)
@@ -119,7 +120,7 @@ static void add_value(sqlite3_str *s, const kv_db_column *c) {
 
 /* --- joining -------------------------------------------------------------- */
 
-/* What a column becomes in a row that is there; NULL: it stays. */
+/* What a column becomes in an existing row; NULL: it stays. */
 static const char *becomes(const kv_db_column *c) {
   switch ((kv_db_rule)c->rule) {
   case KV_DB_SAME:
@@ -130,7 +131,7 @@ static const char *becomes(const kv_db_column *c) {
     return "min(d.%s, excluded.%s)";
   case KV_DB_GREATER:
     return "max(d.%s, excluded.%s)";
-  case KV_DB_FOLLOWS: /* run.value alone */
+  case KV_DB_FOLLOWS: /* only run.value */
     return "iif(excluded.measures > d.measures, excluded.%s, d.%s)";
   default:
     return NULL;
@@ -138,7 +139,7 @@ static const char *becomes(const kv_db_column *c) {
 }
 
 /* "SET c = .., c = .. WHERE d.c IS NOT .. OR d.c IS NOT ..": a row that would
- * stay the same is not written. */
+ * not change is not written. */
 static void add_changes(sqlite3_str *s, const kv_db_table *t) {
   sqlite3_str *where = sqlite3_str_new(NULL);
   bool any = false;
@@ -181,7 +182,7 @@ static char *join_sql(const kv_db_union *u, const kv_db_table *t) {
   return text_of(s);
 }
 
-/* Prepares a text once, and frees it; NULL: SQLite says why not. */
+/* Prepares a text once, and frees it; NULL: see SQLite's error. */
 static sqlite3_stmt *prepared(kv_db_union *u, sqlite3_stmt **at, char *sql) {
   if (!*at && sql)
     sqlite3_prepare_v3(u->sql, sql, -1, SQLITE_PREPARE_PERSISTENT, at, NULL);
@@ -210,7 +211,7 @@ int kv_db_join(kv_db_union *u) {
 
 /* --- comparing ------------------------------------------------------------ */
 
-/* Whose a row is. */
+/* Names whose row it is. */
 static void add_owner(sqlite3_str *s, const kv_db_union *u,
                       const kv_db_table *t) {
   if (has(t, "pool"))
@@ -237,7 +238,7 @@ static void add_owner(sqlite3_str *s, const kv_db_union *u,
                         u->from);
 }
 
-/* Which of its owner's rows: " of layer 2, lane 0". */
+/* Names which of its owner's rows it is: " of layer 2, lane 0". */
 static void add_place(sqlite3_str *s, const kv_db_table *t) {
   const char *before = " of ";
   sqlite3_str_appendall(s, "''");
@@ -250,8 +251,8 @@ static void add_place(sqlite3_str *s, const kv_db_table *t) {
   }
 }
 
-/* " WHEN it differs THEN 'NAME of PLACE is 5 there and 6 here'": ?1 and ?2 are
- * the words, of digests the first digits that differ. */
+/* " WHEN it differs THEN 'NAME of PLACE is 5 there and 6 here'". ?1 and ?2 are
+ * the words `there` and `here`; of digests only the first digits are shown. */
 static void add_case(sqlite3_str *s, const kv_db_table *t,
                      const kv_db_column *c) {
   const char *n = c->name, *bits = c->type == 'd' ? "_bits" : "";
@@ -279,8 +280,8 @@ static bool compared(const kv_db_column *c, bool last) {
               : c->rule == KV_DB_SAME || c->rule == KV_DB_EQUAL;
 }
 
-/* NULL, too, where nothing in the table is compared. last: what follows from
- * other rows, which are compared before. */
+/* NULL also if the table has nothing to compare. last: columns that follow from
+ * other rows, which are compared first. */
 static char *differ_sql(const kv_db_union *u, const kv_db_table *t, bool last) {
   sqlite3_str *s = sqlite3_str_new(NULL);
   const char *and = " ON ";
@@ -333,7 +334,7 @@ static int ask(kv_db_union *u, int slot, const kv_db_table *t, bool last,
   return sqlite3_reset(s);
 }
 
-/* Where two blobs differ first, and x there. */
+/* Where two blobs first differ, and the byte of x there. */
 static void told_of_blob(sqlite3_context *c, sqlite3_value *x,
                          sqlite3_value *y) {
   const unsigned char *a = sqlite3_value_blob(x), *b = sqlite3_value_blob(y);
@@ -344,8 +345,8 @@ static void told_of_blob(sqlite3_context *c, sqlite3_value *x,
   sqlite3_result_text(c, text, -1, SQLITE_TRANSIENT);
 }
 
-/* told(x, y): x for people, beside y, which differs: of digests as many digits
- * as show it. */
+/* told(x, y): x for people, if y differs from it. Digests are cut unless their
+ * first digits are equal. */
 static void told(sqlite3_context *c, int n, sqlite3_value **v) {
   char real[32];
   (void)n;

@@ -2,10 +2,10 @@
  *
  * The union of two databases that one connection has open under two names: rows
  * with the same key are compared, then the rows of one are added to the other.
- * Rows are identified by what they contain; small integers are numbered anew,
- * so the union is associative, commutative and idempotent. Everything follows
- * from the list in tables.h. kvreplay stores a row as the union with a database
- * that holds only that row.
+ * Rows are identified by their contents; small integers are numbered anew. So
+ * the union is associative, commutative and idempotent. Everything follows from
+ * the list in tables.h. kvreplay stores a row as the union with a database that
+ * holds only that row.
  *
  * Calls return SQLITE_OK or SQLite's code. Not thread-safe.
  */
@@ -29,8 +29,8 @@ typedef struct kv_db_difference {
   char what[256];  /* "bytes_end of layout slots is 96 there and 80 here" */
 } kv_db_difference;
 
-/* Looks for the first row of `from` that contradicts one of `to`: layers'
- * digests, then the tables in the order of the list. *found: there is one, in
+/* Looks for the first row of `from` that contradicts one of `to`: first digests
+ * of layers, then the tables in the order of the list. *found: there is one, in
  * *out. there, here: words for `to` and `from` in sentences. Changes nothing.
  */
 int kv_db_differs(kv_db_union *u, const char *there, const char *here,

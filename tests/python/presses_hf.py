@@ -30,7 +30,7 @@ logging.disable(logging.WARNING)
 try:
     import kvpress
 except ImportError:
-    print("presses: needs kvpress (pip install 'kvreplay[kvpress]')")
+    print("presses: needs kvpress (pip install '.[kvpress]')")
     sys.exit(77)
 import numpy as np  # noqa: E402
 import torch  # noqa: E402

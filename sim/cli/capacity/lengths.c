@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * The replay of lengths: sim/cli/capacity/lengths.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/cli/capacity/lengths.h"
 
 #include "ref/ground/threads.h"
@@ -67,15 +64,13 @@ kv_rc kv_lengths_replay(const kv_lengths *ask, kv_stored *out, kv_err *e) {
   return lengths_try(ask, -1, out, NULL, NULL, e);
 }
 
-/* --- lengths ------------------------------------------------------------- */
-
 #define _GNU_SOURCE 1
 
 enum { PIECE = 4 << 20 }; /* bytes; whole pages, of any size in use */
 
-/* A kind of layer: what its lanes hold after the prompt, and who decodes. */
+/* Layers that hold the same after the prompt; one of them decodes for all. */
 typedef struct kind {
-  int first;      /* index of the layer that decodes */
+  int first;      /* index of the decoding layer */
   int layers;     /* of this kind */
   kv_bytes *lane; /* [lanes] after the prompt */
   int64_t *end;   /* [lanes] bytes after the last step */
@@ -84,22 +79,22 @@ typedef struct kind {
 typedef struct work {
   const kv_lengths *ask;
   kv_trace trace;
-  void *rows; /* [size] K, and V behind it, of every layer */
+  void *rows; /* [size] K, then V, of every layer */
   size_t size;
   kv_cell cell, *cells[1];
   kv_layer *layer;
   kv_worker *worker; /* [ask->threads] */
   int lanes, kinds;
   kind *kind;       /* [trace.n_layers] */
-  kv_bytes *now;    /* [lanes] of the layer in flight */
+  kv_bytes *now;    /* [lanes] of the current layer */
   size_t part_size; /* bytes of a layer's ledger */
   char *part;
 } work;
 
 /* --- the request --------------------------------------------------------- */
 
-/* Numbers from 0.5 to 1 with either sign, in the type's own bits, another at
- * each place: keys of which no two neighbours are alike. */
+/* Numbers from 0.5 to 1 with either sign, in the type's own bits. Neighbors
+ * differ, so no two neighboring keys are alike. */
 static void draw(kv_dtype type, char *out) {
   uint32_t x = 1;
   for (size_t i = 0; i < PIECE; i += kv_dtype_size(type)) {
@@ -175,7 +170,7 @@ static kv_rc make_trace(work *w, kv_err *e) {
   return rc;
 }
 
-/* value: of the knob; -1: what the budget says. */
+/* value: of the knob; -1: set by the budget. */
 static kv_rc open_cell(work *w, int value, kv_err *e) {
   const kv_lengths *a = w->ask;
   const kv_budget *b = a->budget;
@@ -228,7 +223,7 @@ static void look(work *w) {
   }
 }
 
-/* The kind of the layer in flight, after its prompt; a new one, or NULL: no
+/* The kind of the current layer after its prompt, or a new one. NULL: no
  * memory. */
 static kind *kind_of(work *w, int index) {
   size_t size = (size_t)w->lanes * sizeof *w->now;
@@ -258,7 +253,7 @@ static kv_rc decode(work *w, const kv_team *team, kv_err *e) {
   return kv_layer_end(w->layer, e);
 }
 
-/* The layer does not decode: its ledger is that of the one of its kind. */
+/* The layer does not decode: it gets the ledger of the layer `first`. */
 static void repeat(work *w, int index, int first) {
   kv_copier out = {.out = w->part}, in = {.from = w->part};
   kv_cost_layer_copy(w->cell.cost, first, &out);
@@ -292,8 +287,7 @@ static kv_rc walk(work *w, kv_err *e) {
   return rc;
 }
 
-/* --- what it comes to ------------------------------------------------------
- */
+/* --- sums --------------------------------------------------------------- */
 
 /* Bytes that a rank holds of the request at its end. */
 static int64_t of_rank(const work *w, int rank) {
@@ -342,10 +336,10 @@ static void release(work *w) {
   for (size_t i = 0; i < sizeof block / sizeof *block; i++) free(block[i]);
 }
 
-/* kv_lengths_replay, but with the knob at `value` (kv_knob_value); -1: where
- * the budget, which is then not one of bytes, sets it. bytes and dense (both or
- * neither NULL) receive what it takes in the budget's basis, one of bytes. out
- * NULL: asks only whether it is refused, without a replay. */
+/* kv_lengths_replay, but with the knob at `value` (kv_knob_value); -1: set by
+ * the budget, which is then not in bytes. bytes and dense (both or neither
+ * NULL) receive the result in the budget's basis, then one of bytes. out NULL:
+ * only checks whether it is refused, without a replay. */
 static kv_rc lengths_try(const kv_lengths *ask, int value, kv_stored *out,
                          int64_t *bytes, int64_t *dense, kv_err *e) {
   work w = {.ask = ask};

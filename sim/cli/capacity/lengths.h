@@ -37,10 +37,10 @@ typedef struct kv_held {
 } kv_held;
 
 typedef struct kv_stored {
-  kv_held all, codes;  /* everything; only K and V or their codes */
-  double read;         /* mean bytes read and scanned at a decode step; NaN:
-                          queries decide (a view) */
-  double attended;     /* mean entries that a query head attends to, or NaN */
+  kv_held all, codes; /* everything; only K and V or their codes */
+  double read;     /* mean bytes read and scanned at a decode step; NaN: queries
+                      decide it (a view) */
+  double attended; /* mean entries that a query head attends to, or NaN */
   int64_t fullest, of; /* the fullest rank holds fullest / of of the bytes */
   char spec[256];      /* the specification written out */
 } kv_stored;

@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Rows of a database as requests of a model: sim/cli/capacity/measured.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/cli/capacity/measured.h"
 
 #include "ref/lane/method.h"
@@ -15,7 +12,7 @@
 
 /* --- which rows ----------------------------------------------------------- */
 
-/* A number of entries is no share: it says something of prompts as long. */
+/* A number of entries is no share: it applies to prompts of similar length. */
 static bool as_long(const kv_lengths *ask, const kv_result *r) {
   double ratio = (double)r->prompt_len / ask->context;
   return ratio >= 0.9 && ratio <= 1.1;
@@ -46,7 +43,7 @@ static bool matches(const kv_lengths *ask, const kv_result *r) {
   return same;
 }
 
-/* --- what a row comes to -------------------------------------------------- */
+/* --- the estimate from a row -------------------------------------------- */
 
 static int layers_of(const kv_result *r) {
   return r->n_layers > 0 ? r->n_layers : 1;
@@ -72,7 +69,7 @@ static kv_held take(const kv_lengths *ask, const kv_result *r, double token,
   return held;
 }
 
-/* Entries of the row's KV heads at the end, dealt out to ranks. */
+/* Divides the entries of the row's KV heads at the end among ranks. */
 static void take_ranks(const kv_lengths *ask, const kv_result *r,
                        kv_stored *out) {
   int heads = 0, ranks = ask->tp;
@@ -90,7 +87,7 @@ static void take_ranks(const kv_lengths *ask, const kv_result *r,
     if ((int64_t)sum > out->fullest) out->fullest = (int64_t)sum;
     out->of += (int64_t)sum;
   }
-  /* of fewer ranks than asked for: each is an equal part of as many */
+  /* with fewer ranks than `tp`, each stands for tp / ranks equal ones */
   out->of *= ask->tp / ranks;
   if (out->of == 0)
     *out = (kv_stored){
@@ -116,7 +113,7 @@ static void take_row(const kv_lengths *ask, const kv_result *r,
   snprintf(out->spec, sizeof out->spec, "%s", r->spec);
 }
 
-/* --- all of them ---------------------------------------------------------- */
+/* --- all rows ------------------------------------------------------------- */
 
 static int by_bytes(const void *a, const void *b) {
   const kv_stored *x = a, *y = b;

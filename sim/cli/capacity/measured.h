@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What requests would hold if data decides, estimated from the rows of a
- * database, one for each trace that the method ran on with this budget. What a
- * row holds and reads, as a share of dense, is applied to the model's length
+ * database, one for each trace that the method ran on with this budget. A row's
+ * bytes held and read, as a share of dense, are applied to the model's length
  * and shape. The shares of several traces are a distribution;
- * sim/cli/capacity/rows.h shows its middle and range.
+ * sim/python/kvreplay/capacity/rows.py shows its middle and range.
  */
 #ifndef KV_SIM_CAPACITY_MEASURED_H
 #define KV_SIM_CAPACITY_MEASURED_H
@@ -15,8 +15,8 @@
  * request `ask` (context, output, model, spec, budget, tp): *out [*n],
  * ascending by bytes held; free() it. A row matches if it ran, is of the
  * method, has all parameters that the specification sets, by default or as
- * typed, and was run with the budget or has as many entries as the budget means
- * for it. A budget in entries is no share of dense; it then matches only rows
+ * typed, and ran with the budget or with as many entries as the budget means
+ * for it. A budget in entries is no share of dense, so it matches only rows
  * whose prompts differ by at most a tenth from the request's.
  *
  *   steady   (mean of bytes held / dense over the row's steps) x dense at the

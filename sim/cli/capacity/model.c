@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Models by name or by a file: sim/cli/capacity/model.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/cli/capacity/model.h"
 
 #include <jansson.h>
@@ -19,7 +16,7 @@
 
 const char *const kv_served_types[3] = {"F16", "BF16", "F32"};
 
-enum { DIM = 65536 }; /* heads, and dimensions of one, at most */
+enum { DIM = 65536 }; /* most heads, and most dimensions of a head */
 
 static kv_rc take_memory(kv_served *m, kv_err *e) {
   size_t n = (size_t)m->n_layers, d = (size_t)m->shape.d;

@@ -24,14 +24,14 @@ typedef struct kv_served {
                             reason */
 } kv_served;
 
-extern const char *const kv_served_types[3]; /* as a file names a kv_dtype */
+extern const char *const kv_served_types[3]; /* names of kv_dtype in a file */
 
 /* *out: the model that `text` names, from the table or a file. KV_USAGE: no
- * such model, with the nearest name. KV_INPUT: the file is bad. KV_RESOURCE:
- * memory. Close it also after a failure; text outlives it. */
+ * such model; the message suggests the nearest name. KV_INPUT: the file is bad.
+ * KV_RESOURCE: memory. Close it also after a failure; text outlives it. */
 kv_rc kv_served_open(const char *text, kv_served *out, kv_err *e);
 void kv_served_close(kv_served *m); /* frees and zeroes; accepts zeroed */
-/* The i-th name of the table of models, NULL past the last: for completion. */
+/* The i-th name in the table of models, NULL past the last. For completion. */
 const char *kv_served_name(int i);
 
 #endif

@@ -6,16 +6,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum {
-  KV_WHY = 256
-}; /* bytes of a sentence that says why there is no answer */
+enum { KV_WHY = 256 }; /* bytes of a sentence: why there is no result */
 
 typedef struct kv_beside {
   int n;
-  kv_cell *cell;        /* [n] to open; zeroed: not asked */
-  kv_decided **decided; /* [n] what each decides; NULL: it does not run */
-  kv_cell **each;       /* [n] those that run, .. */
-  int cells;            /* .. so many of them */
+  kv_cell *cell;        /* [n] to open; zeroed: skipped */
+  kv_decided **decided; /* [n] decisions; NULL: it does not run */
+  kv_cell **each;       /* [cells] those that run */
+  int cells;
 } kv_beside;
 
 /* KV_RESOURCE: memory. Close it also then. */
@@ -41,15 +39,15 @@ static void beside_close(kv_beside *b) {
   *b = (kv_beside){0};
 }
 
-/* why[KV_WHY] becomes the sentence, cut to fit. */
+/* Copies the sentence to why[KV_WHY], cut to fit. */
 static void beside_say(const char *sentence, char *why) {
   snprintf(why, KV_WHY, "%.255s", sentence);
 }
 
-/* Opens b->cell[i] of trace t with a prompt of so many tokens for the same
- * specification as `whole`, resolved as it is there, and without its budget. A
- * cell that cannot run is no failure: why[KV_WHY] says it. Codes of
- * kv_cell_open. */
+/* Opens b->cell[i] on trace t with a prompt of prompt_len tokens, for the
+ * specification of `whole` with its parameters resolved as there, and without a
+ * budget. If the cell cannot run, why[KV_WHY] says why; that is no failure.
+ * Codes of kv_cell_open. */
 static kv_rc beside_add(const kv_trace *t, int prompt_len, const kv_cell *whole,
                         int i, kv_beside *b, char *why, kv_err *e) {
   kv_asked_cell asked = {
@@ -63,9 +61,9 @@ static kv_rc beside_add(const kv_trace *t, int prompt_len, const kv_cell *whole,
   return rc;
 }
 
-/* Replays what was added, as `how` says but without fidelity, files and
- * progress; `how->watch` is not called. Once. *stopped, codes: as kv_replay. A
- * cell that failed has its reason in its result. */
+/* Replays the added cells once, as `how` says but without fidelity, files and
+ * progress; `how->watch` is not called. *stopped, codes: as kv_replay. A cell
+ * that failed has its reason in its result. */
 static kv_rc beside_run(const kv_trace *t, kv_beside *b,
                         const kv_replay_how *how, bool *stopped, kv_err *e) {
   kv_replay_how of = *how;
@@ -81,8 +79,6 @@ static kv_rc beside_run(const kv_trace *t, kv_beside *b,
   }
   return b->cells ? kv_replay(t, b->each, b->cells, &of, stopped, e) : KV_OK;
 }
-
-/* --- ranks --------------------------------------------------------------- */
 
 kv_rc kv_ranks_can(const kv_trace *t, int ranks, kv_err *e) {
   int heads = t->shape.n_kv_heads;
@@ -113,7 +109,7 @@ static kv_layer_data cut(const kv_layer_data *x, const kv_shape *s, size_t h,
   return y;
 }
 
-/* The trace as the rank has it; it shares all but the list of layers. */
+/* The rank's trace, which shares all but the list of layers. */
 static kv_rc open_rank(const kv_trace *t, int rank, int ranks, kv_trace *out,
                        kv_err *e) {
   size_t n = (size_t)t->n_layers, r = (size_t)rank;
@@ -131,7 +127,7 @@ static kv_rc open_rank(const kv_trace *t, int rank, int ranks, kv_trace *out,
 
 /* --- the replay of a rank ------------------------------------------------ */
 
-/* What one kind of decisions makes ranks hold. */
+/* Bytes that ranks hold under one kind of decisions. */
 typedef struct held {
   int64_t most, sum;
 } held;
@@ -158,7 +154,7 @@ static void take(const kv_decided *whole, int rank, int layers,
   hold(kv_decided_bytes(whole, rank * lanes, lanes), &x->told);
 }
 
-/* One rank of all cells. */
+/* Replays one rank for all cells. */
 static kv_rc replay_rank(const kv_trace *t, int rank, kv_cell *const *cell,
                          kv_decided *const *whole, const kv_replay_how *how,
                          kv_beside *b, kv_ranks_result *out, holds *x,
@@ -179,9 +175,7 @@ static kv_rc replay_rank(const kv_trace *t, int rank, kv_cell *const *cell,
   return rc;
 }
 
-/* --- all ranks ----------------------------------------------------------- */
-
-/* Cells that ranks are not asked about. */
+/* Sets `why` of the cells that are not replayed on ranks. */
 static void choose(int ranks, int n, kv_cell *const *cell,
                    kv_decided *const *whole, kv_ranks_result *out) {
   for (int i = 0; i < n; i++) {
@@ -219,10 +213,10 @@ kv_rc kv_ranks_ask(const kv_trace *t, int ranks, int most, int n,
   return rc;
 }
 
-/* --- who can be asked ---------------------------------------------------- */
+/* --- cells that can be replayed in pieces ------------------------------- */
 
-/* Does every layer record the queries of the whole prompt? Which rows a method
- * is shown of a piece nobody knew when the trace was recorded. */
+/* Does every layer record the queries of the whole prompt? A recording made for
+ * a whole prompt may lack rows that a method observes at the end of a piece. */
 static bool has_queries(const kv_trace *t, int prompt_len) {
   for (int i = 0; i < t->n_layers; i++) {
     const kv_layer_data *x = &t->layer[i].data;
@@ -234,7 +228,7 @@ static bool has_queries(const kv_trace *t, int prompt_len) {
   return true;
 }
 
-/* Why a cell is not asked; NULL: it is. */
+/* Why a cell is not replayed in pieces; NULL: it is. */
 static const char *unasked(const kv_trace *t, int chunk, const kv_cell *c,
                            const kv_decided *whole) {
   if (!whole || !kv_result_ran(&c->result)) return "the method did not run";

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The same methods and budgets replayed again under other conditions: on the
- * ranks of tensor parallelism, or with a prompt in pieces. The decisions
- * (sim/cli/sheet/decided.h) are compared with those of the first replay.
+ * ranks of tensor parallelism, or with a prompt in pieces. Compares the
+ * decisions (sim/cli/sheet/decided.h) with those of the first replay.
  *
  * Tensor parallelism: KV heads, with their query heads, are divided among N
  * ranks in order, and each rank decides alone about its heads. So a rank is a
- * replay of a trace with only its heads, in the same mapped file: nothing is
- * copied. If a method's decision in one lane depends on other lanes of the
- * layer, a rank decides differently than the whole model, or the ranks must
- * exchange what the decision depends on. Numbers of heads begin at 0 on each
- * rank: the draws of `random` differ on every rank but the first, although no
- * head reads another. A method with a file for all heads is left out.
+ * replay of a trace with only its heads, in the same mapped file, without a
+ * copy. If a method's decision in one lane depends on other lanes of the layer,
+ * a rank decides differently than the whole model, or the ranks must exchange
+ * what the decision depends on. Head numbers begin at 0 on each rank, so the
+ * draws of `random` differ on every rank but the first, although no head reads
+ * another. A method with a file for all heads is skipped.
  *
  * Cost: a replay of the trace for all ranks together, on how->backend.
  *
@@ -20,10 +20,10 @@
  * sees the same rows against the same entries, as in a session whose prompt
  * comes in pieces (sim/run/session). But the whole prompt is held until then.
  * Here the method compresses after each piece, as if the prompt ended there. It
- * sees the last rows against what it has kept: the last rows read so far
- * (ref/ground/chunk.h), or, without needs.chunks, those of the piece. The
- * result is compared with its decisions after a whole prompt. Recorded
- * attention is unchanged: the prompt's queries saw everything.
+ * sees the last rows read so far (ref/ground/chunk.h) or, without needs.chunks,
+ * the last rows of the piece, against what it has kept. The result is compared
+ * with its decisions after a whole prompt. Recorded attention is unchanged: the
+ * prompt's queries saw everything.
  *
  * Cost: a replay of the trace, on how->backend.
  */

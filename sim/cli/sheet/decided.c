@@ -8,13 +8,13 @@
 
 typedef struct lane_of {
   kv_fold fold;  /* of all verbs and views */
-  int step;      /* whose verbs were read last, */
-  size_t read;   /* and how many words of them */
+  int step;      /* the step whose verbs were read last */
+  size_t read;   /* words of these verbs already read */
   bool recodes;  /* entries were coded anew */
   int64_t bytes; /* after the last step */
-  bool decodes;  /* its first row of decoding was seen: from there on */
-  kv_fold later; /* of what it held then, and of verbs and views since */
-  int held;      /* entries then */
+  bool decodes;  /* a decoding row was seen; from then on: */
+  kv_fold later; /* of the entries held then, and of verbs and views since */
+  int held;      /* entries held then */
 } lane_of;
 
 struct kv_decided {
@@ -23,8 +23,8 @@ struct kv_decided {
   int layers, lanes; /* recorded layers; lanes of a layer */
   lane_of *lane;     /* [layers][lanes] */
   size_t bits;       /* bytes of a lane in `has` */
-  uint8_t *has;      /* [layers][lanes][bits] a bit a token: an entry of that id
-                        was held when decoding began */
+  uint8_t *has; /* [layers][lanes][bits] a bit per token: an entry of that id
+                   was held when decoding began */
 };
 
 static lane_of *find(kv_decided *d, int layer, const kv_lane *l) {
@@ -40,7 +40,7 @@ static void add_all(lane_of *x, const uint32_t *word, size_t n) {
 
 static void add(lane_of *x, uint32_t word) { add_all(x, &word, 1); }
 
-/* Decoding begins: takes down what the lane holds. */
+/* Decoding begins: records what the lane holds. */
 static void begin(kv_decided *d, lane_of *x, const kv_lane *l) {
   uint8_t *has = d->has + (size_t)(x - d->lane) * d->bits;
   if (x->decodes) return;
@@ -54,8 +54,8 @@ static void begin(kv_decided *d, lane_of *x, const kv_lane *l) {
   }
 }
 
-/* Reads the verbs of the step that were recorded since the last call. A head is
- * left out: there the number of the lane stands. */
+/* Reads the verbs of the step that were recorded since the last call, without
+ * their heads, which contain the lane's number. */
 static void read_verbs(lane_of *x, const kv_lane *l) {
   kv_record_at r;
   if (x->step != l->step) x->read = 0;
@@ -153,8 +153,8 @@ int64_t kv_decided_bytes(const kv_decided *d, int first, int count) {
   return sum;
 }
 
-/* The lanes of part for which `same` is false of a lane of whole and its own.
- */
+/* Counts the lanes of `part` for which `same` is false of the corresponding
+ * lane of `whole`. */
 static int count_unlike(const kv_decided *whole, int first,
                         const kv_decided *part,
                         bool (*same)(const lane_of *, const lane_of *)) {

@@ -4,12 +4,13 @@
  * entries were coded, and a hash of all verbs and views. Unlike the journal's
  * digest it is per lane and contains no lane or layer number, so the same KV
  * head can be compared between two replays that number it differently
- * (sim/cli/sheet/beside.h). What a lane holds when decoding begins is kept
- * apart from what it decides later, because prompts may have come in other
+ * (sim/cli/sheet/beside.h). What a lane holds when decoding begins is hashed
+ * separately from what it decides later, because prompts may have come in other
  * pieces. Order of calls: kv_decided_open; replay with kv_decided_watch; the
- * questions; kv_decided_close. Used by the engine sheet and by `kvreplay run
- * --tp` and `--chunk`. Memory: 150 bytes a lane, and a bit a token of each.
- * Works on any backend that keeps records, also without digests.
+ * functions that read results; kv_decided_close. Used by the engine sheet and
+ * by `kvreplay run --tp` and `--chunk`. Memory: 150 bytes per lane, and a bit
+ * per token of each. Works on any backend that keeps records, also without
+ * digests.
  */
 #ifndef KV_SIM_DECIDED_H
 #define KV_SIM_DECIDED_H

@@ -18,8 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The reference beyond the trace: its prompt and some tokens after it. Sizes of
- * the model are those of Llama-3.1-8B's config.json. */
+/* The reference shape; the model's sizes are from Llama-3.1-8B's
+ * config.json. */
 enum {
   PROMPT = 4096,
   TOKENS = PROMPT + 256,
@@ -31,7 +31,7 @@ enum {
   INTERMEDIATE = 14336
 };
 #define BUDGET "20%"
-enum { RANKS = 2 }; /* of which the first is asked */
+enum { RANKS = 2 }; /* only the first is replayed */
 
 /* What is open while sheets are made. */
 typedef struct making {
@@ -42,8 +42,8 @@ typedef struct making {
   kv_budget budget;
   int n;
   kv_cell *cell;           /* [n] on the trace */
-  kv_cell **each;          /* [n] of these, those that run */
-  kv_decided **decided;    /* [n], NULL where one does not run */
+  kv_cell **each;          /* [n] those of them that run */
+  kv_decided **decided;    /* [n], NULL if one does not run */
   kv_ranks_result *ranked; /* [n] */
   kv_replay_how how;
 } making;
@@ -57,7 +57,7 @@ static double prefill_flops(void) {
   return LAYERS * (linear + 4 * q * n * (n + 1) / 2);
 }
 
-/* Of the logits of the prompt's last rows. */
+/* FLOPs of the logits of the prompt's last rows. */
 static double logit_flops(double rows) {
   double pairs = rows * PROMPT - rows * (rows - 1) / 2;
   return LAYERS * 2.0 * HEADS * D * pairs;
@@ -91,9 +91,9 @@ static unsigned across_of(const kv_cell *c, bool recodes, const kv_sheet *s) {
   return across;
 }
 
-/* Most bytes in prefill, if the recorded layers were 32: each block's sum over
- * layers grows with them, while what one layer alone holds before it is
- * compressed does not. */
+/* Most bytes in prefill with 32 layers instead of the recorded ones: each
+ * block's sum over layers grows with their number, but what a single layer
+ * holds before it is compressed does not. */
 static double peak_of(const kv_cell *c) {
   double share = (double)c->trace->n_layers / LAYERS, peak = 0;
   for (int b = 0; b < c->blocks; b++) {
@@ -127,7 +127,7 @@ static void say_why(kv_sheet *s, const char *why) {
   snprintf(s->why, sizeof s->why, "%.255s", why);
 }
 
-/* Opens one specification on a trace; refused: s->why. */
+/* Opens one specification on a trace; if refused, sets s->why. */
 static kv_rc open_on(const making *m, const kv_trace *t, int prompt,
                      const kv_spec *spec, kv_cell *c, kv_sheet *s, kv_err *e) {
   bool wants = kv_spec_wants_budget(spec);
@@ -182,7 +182,7 @@ static kv_rc open_all(making *m, const kv_specs *specs, kv_sheets *out,
   if (!rc) rc = kv_layouts_parse(KV_SHEET_PAGES, &m->pages, e);
   if (rc) return rc;
   m->like = *m->on.trace;
-  m->like.rope.positions = NULL; /* they are its tokens' numbers */
+  m->like.rope.positions = NULL; /* positions are the token numbers */
   m->like.tokens = NULL;
   m->like.shape.n_tokens = TOKENS;
   m->like.shape.prompt_len = PROMPT;
@@ -254,10 +254,10 @@ void kv_sheet_free(kv_sheets *s) {
 
 /* --- rows ---------------------------------------------------------------- */
 
-/* Sums over the rows of one method, and how many rows each is of. */
+/* Sums over the rows of one method, and numbers of rows. */
 typedef struct sums {
   double scanned, ragged, freed, peak;
-  int rows, laid_out; /* with vacated bytes in pages, of these */
+  int rows, laid_out; /* of these, rows with vacated bytes in pages */
 } sums;
 
 static bool matches(const kv_spec *asked, const kv_result *r) {
@@ -285,7 +285,7 @@ static void add(const kv_result *r, sums *x) {
   x->freed += 100 * (double)r->layout->freed / (double)r->layout->vacated;
 }
 
-/* Adds its numbers in pages, where the row has that layout. */
+/* Adds the row's layout in pages, if the database has it. */
 static kv_rc lay_out(kv_db *db, kv_result *r, kv_err *e) {
   bool all = false;
   r->layout = kv_zalloc(1, sizeof *r->layout);
@@ -329,11 +329,9 @@ kv_rc kv_sheet_measure(const char *path, const kv_specs *specs,
   return rc;
 }
 
-/* --- print --------------------------------------------------------------- */
-
 typedef enum kind { NOTHING, TEXT, WHOLE, REAL } kind;
 
-/* What stands in one place of the sheet. */
+/* One value of the sheet. */
 typedef struct value {
   kind kind;
   double x;      /* of WHOLE and REAL */
@@ -360,7 +358,7 @@ static value flash(const kv_sheet *s) {
 }
 static value scanned(const kv_sheet *s) { return real(s->scanned); }
 
-/* Appends word, with a + before it where it is not the first. */
+/* Appends word if `is`, with a + before all but the first. */
 static void join(bool is, const char *word, value *v) {
   size_t n = strlen(v->text);
   if (!is) return;
@@ -399,7 +397,7 @@ static value at(const kv_sheet *s, int i) {
   return *s->why ? (value){.kind = NOTHING} : list[i].of(s);
 }
 
-/* As it stands in the table, or in CSV. */
+/* Writes the value as in the table, or as in CSV. */
 static void show(const value *v, bool people, char out[64]) {
   if (v->kind == NOTHING) snprintf(out, 64, "%s", people ? "-" : "");
   if (v->kind == TEXT) snprintf(out, 64, "%s", v->text);
@@ -452,7 +450,7 @@ static void table(const kv_sheets *s, FILE *out) {
     table_row(&s->of[k], method, width, right, out);
 }
 
-/* What a table cannot hold, below it. */
+/* Prints remarks below the table. */
 static void notes(const kv_sheets *s, FILE *out) {
   char made[256] = "";
   for (int k = 0; k < s->n; k++) {

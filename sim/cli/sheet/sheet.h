@@ -57,10 +57,10 @@ typedef struct kv_sheet {
   double ragged;   /* entries of the longest lane / mean of lanes, at the end */
   double freed;    /* percent of vacated bytes that became free in pages of 16
                     */
-  double peak;     /* most bytes in prefill of all 32 layers, percent of dense
-                      at its end */
-  int rows;        /* rows of a database whose means scanned, ragged, freed and
-                      peak are; 0: none */
+  double peak; /* most bytes in prefill of all 32 layers, percent of dense at
+                  its end */
+  int rows;    /* rows of a database whose means scanned, ragged, freed and
+                  peak are; 0: none */
 } kv_sheet;
 
 typedef struct kv_sheets {
@@ -68,10 +68,10 @@ typedef struct kv_sheets {
   kv_sheet *of; /* [n] in the order of the specifications */
 } kv_sheets;
 
-/* Makes the sheet of each specification. One that cannot be opened or replayed
- * is no failure: its `why` says so. stop: polled; *stopped: it returned true,
- * and *out is empty. KV_USAGE: a specification is wrong. KV_RESOURCE: memory,
- * or no temporary folder (TMPDIR). Free *out also after a failure. */
+/* Makes the sheet of each specification. If one cannot be opened or replayed,
+ * its `why` says why; that is no failure. stop: polled; *stopped: it returned
+ * true, and *out is empty. KV_USAGE: a specification is wrong. KV_RESOURCE:
+ * memory, or no temporary folder (TMPDIR). Free *out also after a failure. */
 kv_rc kv_sheet_make(const kv_specs *specs, const kv_kernels *kernels,
                     int threads, bool (*stop)(void), kv_sheets *out,
                     bool *stopped, kv_err *e);

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Above layer 2 every method does what it does in most layers, and in omnikv
- * layer 2 chooses for those below. */
+/* From layer 2 on every method behaves as in most layers; in omnikv layer 2
+ * chooses for later layers. */
 static const int layers[] = {2, 5, 20};
 enum { TOKENS = 576, PROMPT = 512, HEADS = 8, KV_HEADS = 4 };
 
@@ -46,8 +46,8 @@ kv_rc kv_sheet_trace_open(const kv_kernels *kernels, kv_sheet_trace *x,
 
 enum { D = 128, WIDTH = KV_HEADS * 2 * D, HIDDEN = WIDTH * 3 / 2 };
 
-/* Tensors of each layer, of the sizes that `kvreplay train METHOD` gives them.
- * What they hold decides nothing that the sheet shows. */
+/* Tensors of each layer, in the sizes that `kvreplay train METHOD` writes.
+ * Their contents affect nothing that the sheet shows. */
 static const struct made {
   const char *method, *name;
   int rank;

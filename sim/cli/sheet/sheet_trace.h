@@ -22,8 +22,8 @@ kv_rc kv_sheet_trace_open(const kv_kernels *kernels, kv_sheet_trace *x,
                           kv_err *e);
 void kv_sheet_trace_close(kv_sheet_trace *x); /* accepts zeroed */
 
-/* Names the files that a specification requires and nobody named, and fills
- * each with seeded numbers. *made: there was one. KV_REFUSED: the contents of
+/* Adds the file names that a specification requires but lacks, and fills each
+ * file with seeded numbers. *made: there was one. KV_REFUSED: the contents of
  * such a file are unknown. KV_RESOURCE: memory or disk. */
 kv_rc kv_sheet_trace_file(const kv_sheet_trace *x, kv_spec *spec, bool *made,
                           kv_err *e);

@@ -9,7 +9,7 @@ static const char shape[] = "NAMES YEAR, TITLE, arXiv:NUMBER";
 
 static const struct {
   const char *name, *from, *characters, *url;
-  int least; /* characters: as many as 2306.1404 has */
+  int least; /* least characters: those of 2306.1404 */
 } archives[] = {
     {"arXiv", ", arXiv:", "0123456789.", "https://arxiv.org/abs/", 9},
     {"OpenReview", ", OpenReview:",
@@ -17,7 +17,7 @@ static const struct {
      "https://openreview.net/forum?id=", 9}};
 enum { ARCHIVES = sizeof archives / sizeof *archives };
 
-/* Text that is never longer than its room: longer ones end there. */
+/* A text of at most size - 1 bytes; put cuts what does not fit. */
 typedef struct room {
   char *text;
   size_t size, used;
@@ -41,7 +41,7 @@ static const char *last_comma(const char *text, const char *end) {
   return at;
 }
 
-/* Where " YEAR, " begins that ends the names; NULL: nowhere. */
+/* Where the " YEAR, " after the names begins; NULL: nowhere. */
 static const char *find_year(const char *text, const char *end) {
   for (; text + 7 <= end; text++) {
     int digits = 0;
@@ -67,7 +67,7 @@ static void set_authors(const char *text, const char *end, room *r) {
   }
 }
 
-/* In braces of its own, so that BibTeX keeps its capitals. */
+/* In its own braces, so that BibTeX keeps capital letters. */
 static void set_title(const char *text, const char *end, room *r) {
   put(r, "{", 1);
   for (; text < end; text++) {
@@ -99,7 +99,7 @@ static void set_key(const char *authors, const char *year, const char *title,
   put_word(title, end, r);
 }
 
-/* Where the paper lies, from the last comma on. */
+/* Reads the archive and the number from the last comma on. False: malformed. */
 static bool set_eprint(const char *where, const char *end, kv_paper *p) {
   room eprint = {p->eprint, sizeof p->eprint, 0};
   for (p->archive = 0; p->archive < ARCHIVES; p->archive++) {
@@ -148,7 +148,7 @@ kv_rc kv_paper_next(const char *method, const char **text, kv_paper *out,
                  method, (int)(end - from), from, shape);
 }
 
-/* Does the method name that paper? */
+/* Does the method name the paper with that key? */
 static bool names(const kv_method *m, const char *key) {
   const char *text = kv_paper_none(m->paper) ? NULL : m->paper;
   kv_paper p;
@@ -159,7 +159,7 @@ static bool names(const kv_method *m, const char *key) {
   return false;
 }
 
-/* A field's value with at most 78 columns a line, broken where a blank is. */
+/* Writes a field in lines of about 78 columns, broken at blanks. */
 static void write_field(const char *name, const char *text, FILE *out) {
   int column = fprintf(out, "  %s = {", name);
   while (*text) {
@@ -185,7 +185,7 @@ static void write_entry(const kv_paper *p, FILE *out) {
           archives[p->archive].url, p->eprint);
 }
 
-/* Unless a method before the i-th has it. */
+/* Writes the paper, unless a method before the i-th has it. */
 static void write_paper(int n, const kv_method *const *m, int i,
                         const kv_paper *p, FILE *out) {
   for (int j = 0; j < i; j++)

@@ -7,8 +7,8 @@
  *
  * NAMES is "Zhang et al.", "Xiao and Han" or "Ada Lovelace, Xiao and Han";
  * TITLE may contain commas; "; " separates papers. A method without a paper has
- * "none" or "none: WHY". For `kvreplay methods --bibtex`, which calls
- * kv_bibtex_write; that and tests use the parser.
+ * "none" or "none: WHY". For `kvreplay methods --bibtex`. kv_bibtex_write and
+ * tests use the parser.
  */
 #ifndef KV_SIM_BIBTEX_H
 #define KV_SIM_BIBTEX_H
@@ -19,11 +19,10 @@
 
 enum { KV_PAPER_MOST = 512 }; /* bytes of names or title; longer ones are cut */
 
-/* One paper. */
 typedef struct kv_paper {
   char key[64];                /* zhang2023h2o: family name, year, and the
                                   title's first word except a, an, the */
-  char authors[KV_PAPER_MOST]; /* as BibTeX has them: Zhang and others */
+  char authors[KV_PAPER_MOST]; /* as in BibTeX: Zhang and others */
   char title[KV_PAPER_MOST];   /* in braces, special characters of TeX escaped
                                 */
   char year[5];
@@ -33,12 +32,11 @@ typedef struct kv_paper {
 
 /* Reads the paper at *text, which is not NULL, and advances *text to the next
  * one, NULL after the last. method: its name, for messages. KV_USAGE: the paper
- * is not written as above; *text advances, too. */
+ * is not written as above; *text still advances. */
 kv_rc kv_paper_next(const char *method, const char **text, kv_paper *out,
                     kv_err *e);
 
-/* The reason in a kv_method.paper why there is no paper, "" if it gives none;
- * NULL: it names a paper. */
+/* A kv_method.paper's reason for having none, or ""; NULL: it names a paper. */
 const char *kv_paper_none(const char *text);
 
 /* Writes the n methods' papers, each once, below a line that names its methods.

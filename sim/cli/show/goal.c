@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Judging points: sim/cli/show/goal.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/cli/show/goal.h"
 
 #include "ref/ground/number.h"
@@ -37,16 +34,14 @@ kv_rc kv_tune_goal_bound(kv_tune_goal *g, const char *option, const char *text,
   return rc;
 }
 
-/* --- one point ------------------------------------------------------------ */
-
-/* The error of the log-sum-exp lies on both sides of 0, and what drops most is
- * far below: it is judged by its size. */
+/* The log-sum-exp error has either sign, and dropping most entries makes it
+ * very negative; it is judged by its absolute value. */
 static double value_of(const char *key, double x) {
   const char *name = kv_measure_table[KV_LSE_ERROR].name;
   return strncmp(key, name, strlen(name)) ? x : fabs(x);
 }
 
-/* Sums in the order of the traces; false: a row has no number. */
+/* Adds in the order of the traces; false: a row has no number. */
 static bool add_means(const kv_tune_goal *g, int rows, const kv_result *row,
                       kv_tune_judgement *j) {
   for (int i = 0; i < rows; i++)
@@ -64,8 +59,7 @@ static bool add_means(const kv_tune_goal *g, int rows, const kv_result *row,
   return true;
 }
 
-/* By how much a mean exceeds its bound, as a share of the bound; below 0: it
- * stays within. */
+/* By how much a mean exceeds its bound, as a share of it; negative: within. */
 static double excess(const kv_tune_measure *m, double mean) {
   double over = m->sign * (mean - m->bound);
   return m->bound != 0 ? over / fabs(m->bound) : over;
@@ -87,7 +81,7 @@ kv_tune_judgement kv_tune_judge(const kv_tune_goal *g, int rows,
 
 /* --- the front ------------------------------------------------------------ */
 
-/* True if b is better than a in no measure; *better: a is, in one. */
+/* True if b is better than a in no measure; *better: a is better in one. */
 static bool covers(const kv_tune_goal *g, const double *a, const double *b,
                    bool *better) {
   *better = false;
@@ -111,7 +105,7 @@ static bool beaten(const kv_tune_goal *g, const kv_tune_search *s,
   return false;
 }
 
-/* True if a stands before b in the list. */
+/* True if a comes before b in the list. */
 static bool before(const kv_tune_search *s, const kv_tune_judgement *judged,
                    int a, int b) {
   double x = judged[a].score.value, y = judged[b].score.value;

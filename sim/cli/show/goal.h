@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The goal of a tuning: one measure that must be smallest or largest, and
- * bounds on others. A point is judged by its rows, one a trace: by the mean of
- * each measure over the traces, for lse_error of its absolute value. A row that
- * did not run, or that lacks a needed number, leaves its point without a score.
+ * bounds on others. A point is judged by its rows, one per trace: by the mean
+ * of each measure over the traces, for lse_error the mean absolute value. A row
+ * that did not run, or that lacks a needed number, leaves its point without a
+ * score.
  */
 #ifndef KV_SIM_TUNE_GOAL_H
 #define KV_SIM_TUNE_GOAL_H
@@ -15,8 +16,8 @@ enum { KV_TUNE_MEASURES = 9 }; /* most measures: the goal and its bounds */
 
 typedef struct kv_tune_measure {
   char key[KV_TUNE_KEY]; /* of a row, as kv_tune_key_find gives it */
-  int sign;              /* 1: less is better; -1: more is */
-  double bound;          /* at most (sign 1), or at least; not for the first */
+  int sign;              /* 1: less is better; -1: more is better */
+  double bound; /* at most (sign 1), or at least; unused by the first */
 } kv_tune_measure;
 
 /* Zeroed: no goal yet. */
@@ -37,12 +38,12 @@ typedef struct kv_tune_judgement {
  * Call it first. KV_USAGE: no such measure. KV_RESOURCE: memory. */
 kv_rc kv_tune_goal_best(kv_tune_goal *g, const char *name, int sign, kv_err *e);
 /* Adds the bound `text`, MEASURE=NUMBER: at most (sign 1) or at least (-1).
- * option: its name in messages, "--at-most". KV_USAGE: it is malformed, or one
- * bound too many. KV_RESOURCE: memory. */
+ * option: its name in messages, "--at-most". KV_USAGE: it is malformed, or
+ * there are too many bounds. KV_RESOURCE: memory. */
 kv_rc kv_tune_goal_bound(kv_tune_goal *g, const char *option, const char *text,
                          int sign, kv_err *e);
 
-/* Judges a point by its rows, one a trace, in the order of the traces. */
+/* Judges a point by its rows, one per trace, in the order of the traces. */
 kv_tune_judgement kv_tune_judge(const kv_tune_goal *g, int rows,
                                 const kv_result *row);
 

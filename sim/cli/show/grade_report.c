@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * A grading as a table, JSON or JUnit: contract in sim/cli/show/grade_report.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/cli/show/grade_report.h"
 
 #include "ref/ground/json.h"
@@ -19,8 +16,8 @@ static double grade_least_tie(const kv_grade_report *r, int64_t *never);
 
 static int64_t grade_count(const kv_grade_report *r, kv_grade grade);
 
-/* A number that may not be finite, which JSON cannot express: as text, since
- * null means that there is none. */
+/* Numbers that are not finite, which JSON cannot express, are written as text,
+ * since null means that there is none. */
 static void found(kv_json *j, const char *key, double x) {
   if (isfinite(x))
     kv_json_real(j, key, x);
@@ -53,7 +50,7 @@ static void apart(kv_json *j, const char *key, int n, const kv_apart *a) {
   kv_json_close(j, ']');
 }
 
-/* Null: no --tie makes them ties. */
+/* null if no --tie makes all of them ties. */
 static void least_tie(kv_json *j, double least, bool any) {
   if (any)
     kv_json_real(j, "least_tie", least);
@@ -177,8 +174,6 @@ static void all_outputs(kv_json *j, const kv_grade_report *r) {
   sums(j, "outputs", &s);
 }
 
-/* The formats, for kv_grade_print. Errors of
- * out are for the caller to find. */
 static void grade_json(const kv_grade_report *r, FILE *out) {
   kv_json j = {.out = out};
   const kv_result *row = r->row;
@@ -285,15 +280,15 @@ static void grade_junit(const kv_grade_report *r, FILE *out) {
 
 enum { NUMBER = 32 };
 
-/* Sums over layers: decisions of one grade. */
+/* Decisions of one grade, summed over layers. */
 static int64_t grade_count(const kv_grade_report *r, kv_grade grade) {
   int64_t n = 0;
   for (int i = 0; i < r->layers; i++) n += r->layer[i].count[grade];
   return n;
 }
 
-/* The least --tie with which every differing decision is a tie, except *never
- * of them that no --tie makes ties; 0 if none differs. */
+/* The least --tie that makes every differing decision a tie, except *never of
+ * them that none makes a tie; 0 if none differs. */
 static double grade_least_tie(const kv_grade_report *r, int64_t *never) {
   double most = 0;
   *never = 0;
@@ -304,7 +299,7 @@ static double grade_least_tie(const kv_grade_report *r, int64_t *never) {
   return most;
 }
 
-/* Sums over layers of the comparison of outputs; zero without outputs. */
+/* The comparison of outputs, summed over layers; zero without outputs. */
 static kv_output_sums grade_outputs(const kv_grade_report *r) {
   kv_output_sums all = {0};
   for (int i = 0; r->outputs && i < r->layers; i++)

@@ -25,7 +25,7 @@ typedef struct kv_grade_report {
   double tie;                      /* used, as a share of the cut */
   bool follow_ours; /* the replay continued with ours, not with theirs */
   bool all;         /* list everything wrong, not only the first */
-  int page;         /* tokens of an item in their file: 1, or a page's */
+  int page;         /* tokens per item in their file: 1, or those of a page */
   int layers;
   const kv_graded_layer *layer; /* [layers] */
   const kv_outputs *outputs;    /* their outputs, compared; or NULL */

@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * JUnit's XML: sim/cli/show/junit.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/cli/show/junit.h"
 
 #include "sim/cli/show/xml.h"

@@ -17,8 +17,7 @@ typedef enum kv_junit_outcome {
 } kv_junit_outcome;
 enum { KV_JUNIT_OUTCOMES = 4 };
 
-/* Begins the suite of that name. count: how many testcases will follow, by
- * outcome. */
+/* Begins the suite. count: how many testcases will follow, by outcome. */
 void kv_junit_begin(FILE *out, const char *suite,
                     const int count[KV_JUNIT_OUTCOMES]);
 /* Writes one testcase. classname: the trace; name: pieces that are joined,

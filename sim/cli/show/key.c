@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Numbers of a row by name: sim/cli/show/key.h. A sink of the walk over a row
- * compares the path of each number.
+ * Contract: sim/cli/show/key.h. A sink of the walk over a row compares each
+ * number's path with the key.
  */
 #include "sim/cli/show/key.h"
 
@@ -17,7 +17,7 @@ enum { DEPTH = 4, MOST = 512 };
 
 typedef char path[KV_TUNE_KEY];
 
-/* A walk: looks for one key, or lists all of them. */
+/* A walk that looks for one key, or lists all keys. */
 typedef struct walk {
   const char *want; /* NULL: list */
   bool found;
@@ -78,7 +78,7 @@ bool kv_tune_key_value(const kv_result *r, const char *key, double *out) {
   return w.found;
 }
 
-/* A row in which every number is there. */
+/* A row with all numbers, for listing the keys. */
 static void fill(kv_result *r) {
   *r = (kv_result){.n_tokens = 1};
   r->totals.end.tier_0 = 1;
@@ -92,7 +92,7 @@ static bool has(path *list, int n, const char *key) {
   return false;
 }
 
-/* "mean_bytes" and "bytes_mean" as "bytes.mean"; false: no such name. */
+/* Turns "mean_bytes" and "bytes_mean" into "bytes.mean"; false: another. */
 static bool of_bytes(const char *name, path out) {
   static const char word[] = "bytes";
   size_t n = strlen(name), w = sizeof word - 1;
@@ -116,7 +116,7 @@ static bool complete(path *list, int n, const char *name, path out) {
   return false;
 }
 
-/* What was meant; measures are offered by their short names. */
+/* Suggests a name; measures by their short names. */
 static kv_rc unknown(path *list, int n, const char *name, kv_err *e) {
   const char *names[MOST];
   for (int i = 0; i < n; i++) {

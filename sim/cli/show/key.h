@@ -14,8 +14,8 @@
 
 enum { KV_TUNE_KEY = 64 }; /* bytes of a key, NUL included */
 
-/* Writes the key that a name stands for. KV_USAGE: no number of a row has it;
- * the sentence suggests one. KV_RESOURCE: memory. */
+/* Writes the key that a name means. KV_USAGE: no number of a row has it; the
+ * message suggests one. KV_RESOURCE: memory. */
 kv_rc kv_tune_key_find(const char *name, char out[KV_TUNE_KEY], kv_err *e);
 /* *out: the number of a result under a key. False: it has none, for example
  * because the cell did not run. Walks over the whole row. */

@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * The output of lawcheck: contract in sim/cli/show/law_report.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/cli/show/law_report.h"
 
 #include "ref/ground/json.h"

@@ -2,9 +2,9 @@
  *
  * The output of `kvreplay lawcheck`: an answer for each law, specification,
  * trace and budget. Open, add each answer, close. The table prints broken laws
- * at once, or, if there was none, how often each law held at the end; JSON is
- * an array that grows answer by answer; JUnit's XML is written by close, when
- * counts are known.
+ * at once or, if there is none, how often each law held at the end. JSON is an
+ * array that grows answer by answer. Close writes JUnit's XML, when counts are
+ * known.
  */
 #ifndef KV_SIM_LAW_REPORT_H
 #define KV_SIM_LAW_REPORT_H

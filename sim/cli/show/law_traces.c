@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Traces to ask on: sim/cli/show/law_traces.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/cli/show/law_traces.h"
 
 #include "traces/trace/trace.h"
@@ -52,7 +49,7 @@ kv_rc kv_law_traces_open(const kv_list *only, kv_lawcheck_stop *stop,
   return rc;
 }
 
-/* Removes the folder with everything in it, also what a killed child left. */
+/* Removes the folder and everything in it, even what a killed child left. */
 static void remove_folder(const char *folder) {
   DIR *d = opendir(folder);
   for (struct dirent *f; d && (f = readdir(d));)

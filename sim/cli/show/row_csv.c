@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Rows as CSV (RFC 4180, UTF-8, lines end with a newline): contract in
- * sim/cli/show/rows.h. Names are joined with points; null is an empty field;
- * control characters and bytes that are not UTF-8 become \xNN. The first line
+ * sim/cli/show/rows.h. Points join nested names. null is an empty field.
+ * Control characters and bytes that are not UTF-8 become \xNN. The first line
  * has the column names, which do not depend on the rows.
  */
 #include "sim/cli/show/rows.h"
@@ -19,7 +19,7 @@ enum { DEPTH = 4 };
 typedef struct form {
   FILE *out;
   bool names; /* the line of names is being written */
-  bool full;  /* memory ended */
+  bool full;  /* memory ran out */
   int fields, rows, depth;
   const char *path[DEPTH];
 } form;

@@ -1,9 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Labels: contract in sim/cli/show/row_label.h. A row with a method or
- * parameter unknown to this build (from an old database) is labelled with its
- * own specification text.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/cli/show/row_label.h"
 
 #include "ref/ground/text.h"
@@ -22,12 +17,12 @@ void kv_row_label_free(kv_row_label *l) {
   memset(l, 0, sizeof *l);
 }
 
-/* True if the label shows the parameter: not at its default and, in brief, not
- * worked out by open, which of a later one without a default works out none. */
+/* True if the label shows the parameter: it differs from its default; without a
+ * default, if the label is full or, for a later parameter, if set. */
 static bool is_shown(const kv_param *p, const kv_spec *a, const kv_spec *plain,
                      bool brief) {
   char x[KV_TEXT_MAX], y[KV_TEXT_MAX];
-  if (kv_knob_counts(p->knob)) return false; /* a column of its own */
+  if (kv_knob_counts(p->knob)) return false; /* it has its own column */
   if (!p->fallback && p->later) return kv_param_is_set(p, a->params);
   if (!p->fallback) return !brief;
   kv_param_text(p, a->params, x);
@@ -76,8 +71,8 @@ static char *compose(const kv_spec *a, const kv_spec *plain, bool brief) {
 
 static char *copy(const char *text) { return strdup(text ? text : "?"); }
 
-/* The label that the user, or the maker of the method's file, gave; NULL: the
- * method has no such parameter. */
+/* The label given by the user or by the method's file; NULL: the method has no
+ * such parameter. */
 static char *name_of(const kv_spec *s) {
   const kv_method *m = s->method;
   const kv_param *p = m->params;

@@ -14,9 +14,9 @@ typedef struct kv_row_label {
   char *brief; /* "snapkv:window=16": the name, and the parameters that differ
                   from their defaults; or the label that the user, or the
                   method's file, gave */
-  char *full;  /* also the parameters that open resolved */
-  bool ambiguous; /* set by a caller that has another row with this brief label
-                     and another full one: show `full` */
+  char *full;  /* also the parameters that opening resolved */
+  bool ambiguous; /* set by a caller if another row has the same brief label but
+                     a different full one: show `full` */
 } kv_row_label;
 
 /* Makes the label of a result, complete or not; both texts are the label's.

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Rows as a table for people, at most 120 characters wide: sim/cli/show/rows.h.
- * Lines are kept until the end, when widths are known, and grouped by trace in
- * the order in which traces came; what stands in one is made when a row is
- * added, since its result may be gone by then. Of the measures what stays on
- * the answer comes first, then KV_ROW_LSE error and KV_ROW_KL: so they were
- * seen to rank right answers, which output error does not (README.md).
+ * Lines are formatted when a row is added, since its result may be gone at the
+ * end, and printed when widths are known, grouped by trace in the order of the
+ * traces. Of the measures, attention left on the answer comes first, then LSE
+ * error and KL, since they were seen to rank right answers, which output error
+ * does not (README.md).
  *
- * The narrow table has six columns: what was kept and held, and three
- * measures, or two where no trace has answers. Both tables have columns of a
- * prompt's rows where some row was read in chunks (prefill=N). What was asked
- * for is then said once, in the heading of the trace, or where rows differ in
- * it beside each method.
+ * The narrow table has six columns: tokens kept, bytes held, and three
+ * measures, or two if no trace has answers. Both tables have columns for prompt
+ * rows if some prompt was read in chunks (prefill=N). The narrow table shows a
+ * budget once, in the trace's heading, or after each method if budgets differ.
  */
 #include "ref/ground/err.h"
 #include "ref/ground/number.h"
@@ -29,15 +28,16 @@
 
 /* A copy of the layouts of one row, since the table outlives the result. */
 typedef struct kv_row_layouts {
-  int n;                /* 0: none were asked for */
+  int n;                /* 0: none were requested */
   kv_layout_result *of; /* [n] */
 } kv_row_layouts;
 
-/* Columns in their order. ASKED is the budget as typed, BUDGET its entries,
- * KEPT the mean of entries a lane at the end; END, MEAN, READ, SCAN are bytes,
- * DENSE, NEEDLE, ERROR and P95 shares of dense's, LSE and KL nats, JOURNAL the
- * first digits of a digest. PROMPT is output error, PROMPT_MASS the exact mass
- * of what rows of a prompt attend to which is read in chunks (prefill=N). */
+/* Columns in order. ASKED is the budget as typed, BUDGET its entries, KEPT the
+ * mean entries per lane at the end. END, MEAN, READ and SCAN are bytes; DENSE,
+ * NEEDLE, ERROR and P95 are relative to dense; LSE and KL are nats; JOURNAL is
+ * the first digits of a digest. For rows of a prompt that is read in chunks
+ * (prefill=N), PROMPT is output error, PROMPT_MASS the exact attention mass of
+ * what they attend to. */
 typedef enum kv_row_column {
   KV_ROW_ASKED,
   KV_ROW_BUDGET,
@@ -58,18 +58,17 @@ typedef enum kv_row_column {
   KV_ROW_COLUMNS
 } kv_row_column;
 
-enum { KV_ROW_CELL = 16 }; /* bytes of a cell, its end included */
+enum { KV_ROW_CELL = 16 }; /* bytes of a cell with its NUL */
 
 typedef struct kv_row_line {
   kv_row_label label;
   char trace[4 * 256 + 64]; /* its name, and what methods see as its prompt
-                               where that is not what was recorded */
-  char cell[KV_ROW_COLUMNS][KV_ROW_CELL]; /* "-" where there is no number */
-  char note[640];         /* "" or a remark, in one line without a period */
-  char list[256];         /* "" or the budgets of layers, as far as they fit */
-  kv_row_layouts layouts; /* none if none were asked for */
-  const char *ended;      /* "refused", "failed": there are no numbers; else
-                             NULL */
+                               unless it is the recorded one */
+  char cell[KV_ROW_COLUMNS][KV_ROW_CELL]; /* "-" if there is no number */
+  char note[640]; /* "" or a remark, in one line without a period */
+  char list[256]; /* "" or the budgets of layers, as far as they fit */
+  kv_row_layouts layouts;
+  const char *ended; /* "refused", "failed": no numbers; else NULL */
 } kv_row_line;
 
 /* Copies the layouts of r. KV_RESOURCE: memory. */
@@ -91,10 +90,9 @@ static void row_layouts_free(kv_row_layouts *l) {
   *l = (kv_row_layouts){0};
 }
 
-/* The first prints the column names, the second the lines of one cell: method
- * and target (the budget as typed) stand in the first. label and asked: widths
- * of the table's columns `method` and `asked`, in characters. Errors of out are
- * for the caller to find. */
+/* Prints the column names of the layouts. label and asked: widths of the
+ * table's columns `method` and `asked`, in characters. The caller checks
+ * ferror(out). */
 static void row_layouts_head(FILE *out, int label, int asked) {
   fprintf(out, "%-*s  %*s  %-16s %8s %8s %8s %8s %8s %8s\n", label, "layouts",
           asked, "asked", "layout", "pages", "end", "mean", "peak", "slack",
@@ -121,7 +119,7 @@ static void print(FILE *out, const kv_layout_result *l) {
           kv_number_bytes((double)l->slack_end, slack), freed);
 }
 
-/* A line more for a layout with page tables, under the layout's name. */
+/* A second line for a layout with page tables, under its name. */
 static void print_tables(FILE *out, int indent,
                          const kv_layout_table_result *t) {
   char unused[KV_NUMBER], peak[KV_NUMBER];
@@ -133,8 +131,8 @@ static void print_tables(FILE *out, int indent,
           t->operations);
 }
 
-/* The same of regular indices: loads a decode step and lane, and what the lanes
- * hold as a share of as many of the longest. */
+/* The same for regular indices: loads per decode step and lane, and what the
+ * lanes hold as a share of as many lanes of the longest's length. */
 static void print_regular(FILE *out, int indent, int64_t steps,
                           const kv_layout_regular_result *g) {
   char moved[KV_NUMBER], mask[KV_NUMBER];
@@ -188,7 +186,7 @@ static void mean(const kv_stat *s, char out[KV_ROW_CELL]) {
   line_share(s, s->mean, out);
 }
 
-/* Nats, to three digits: what they rank by is in the other formats. */
+/* Nats, to three digits; other formats have all digits. */
 static void nats(const kv_stat *s, char out[KV_ROW_CELL]) {
   double x = s->mean;
   if (s->count == 0 || !isfinite(x))
@@ -250,8 +248,7 @@ static void numbers(const kv_result *r, kv_row_line *l) {
 
 /* --- words --------------------------------------------------------------- */
 
-/* A row with a list of budgets: shows the list's name as what was asked, and
- * the list below. */
+/* For a list of budgets: shows its name as the budget, and the list below. */
 static void listed(const kv_result *r, kv_row_line *l) {
   const char *list = r->spec ? strstr(r->spec, ":budget=") : NULL;
   if (!list || strncmp(r->target, KV_LAYERS, strlen(KV_LAYERS))) return;
@@ -261,7 +258,7 @@ static void listed(const kv_result *r, kv_row_line *l) {
            n < room ? "" : "...");
 }
 
-/* Rows of one trace are under a heading for each way of seeing it. */
+/* The heading of a row's group: the trace and what is observed of it. */
 static void seen(const kv_result *r, const char *name, char *out, size_t room) {
   kv_plain(name, 4 * sizeof r->trace, out);
   size_t n = strlen(out);
@@ -269,8 +266,8 @@ static void seen(const kv_result *r, const char *name, char *out, size_t room) {
     snprintf(out + n, room - n, ", --observe %s", kv_observe_names[r->observe]);
 }
 
-/* Adds a remark if the method declares bytes beside its entries: they are in
- * the totals, but they are declared, not counted. */
+/* Adds a remark if the method declares bytes besides its entries: they are in
+ * the totals, but declared, not counted. */
 static void declared(const kv_result *r, kv_row_line *l) {
   const kv_method *m = kv_method_named(r->method);
   int64_t said = r->totals.end.columns + r->totals.end.side;
@@ -283,8 +280,8 @@ static void declared(const kv_result *r, kv_row_line *l) {
            text);
 }
 
-/* Adds a remark if the method reads a file: what it holds of it serves all
- * requests, and is in none of the numbers. */
+/* Adds a remark if the method reads a file: its bytes serve all requests and
+ * are in none of the numbers. */
 static void lent(const kv_result *r, kv_row_line *l) {
   size_t n = strlen(l->note);
   char text[KV_NUMBER];
@@ -295,7 +292,7 @@ static void lent(const kv_result *r, kv_row_line *l) {
            n ? "; " : "", text);
 }
 
-/* Adds a remark if a part of what was read came from the host's memory. */
+/* Adds a remark if some of the bytes read came from host memory. */
 static void fetched(const kv_result *r, kv_row_line *l) {
   size_t n = strlen(l->note);
   int steps = r->n_tokens - r->prompt_len;
@@ -308,7 +305,7 @@ static void fetched(const kv_result *r, kv_row_line *l) {
            n ? "; " : "", text);
 }
 
-/* Why the cell has no numbers, with the budget that it was asked for. */
+/* Why the cell has no numbers, with its budget. */
 static void ended(const kv_result *r, kv_row_line *l) {
   char text[sizeof l->note];
   snprintf(text, sizeof text, "%s at %s: %s", kv_status_names[r->status],
@@ -317,8 +314,8 @@ static void ended(const kv_result *r, kv_row_line *l) {
   l->ended = kv_status_names[r->status];
 }
 
-/* Fills *l from a row, complete or not; texts are safe for a terminal, longer
- * ones cut. Free with row_line_free, also after a failure. KV_RESOURCE: no
+/* Fills *l from a row, complete or not. Texts are safe for a terminal; long
+ * ones are cut. Free with row_line_free, also after a failure. KV_RESOURCE: no
  * memory. */
 static kv_rc row_line_make(const kv_result *r, kv_row_line *l, kv_err *e) {
   memset(l, 0, sizeof *l);
@@ -349,8 +346,7 @@ static void row_line_free(kv_row_line *l) {
 
 enum { WIDTH = 120, LABEL_MOST = 30, NAME_MOST = 48, NAME = 1024 };
 
-/* Headings of the wide table, and of the narrow one, which lacks those that
- * have none there. */
+/* Headings of the wide table, and of the narrow one; NULL: no column. */
 static const struct {
   const char *wide, *narrow;
 } heads[KV_ROW_COLUMNS] = {[KV_ROW_ASKED] = {"asked", NULL},
@@ -374,8 +370,8 @@ typedef struct form {
   FILE *out;
   bool colour, wide;
   bool shown[KV_ROW_COLUMNS]; /* found by measure */
-  kv_row_column last;         /* of those shown */
-  bool one_budget;            /* rows differ in nothing that was asked for */
+  kv_row_column last;         /* the last column shown */
+  bool one_budget;            /* all rows with a budget have the same */
   int n, room;
   kv_row_line *lines;
   int width[KV_ROW_COLUMNS], label; /* in characters */
@@ -404,14 +400,13 @@ static const char *label(const kv_row_line *l) {
   return l->label.ambiguous ? l->label.full : l->label.brief;
 }
 
-/* What was asked for, or else the entries of the specification; NULL: neither,
- * the method has no budget. */
+/* The budget as typed, or else its entries; NULL: the method has no budget. */
 static const char *budget_of(const kv_row_line *l) {
   if (strcmp(l->cell[KV_ROW_ASKED], "-")) return l->cell[KV_ROW_ASKED];
   return strcmp(l->cell[KV_ROW_BUDGET], "-") ? l->cell[KV_ROW_BUDGET] : NULL;
 }
 
-/* The first column: in the narrow table with the budget where rows differ. */
+/* The method; in the narrow table with the budget if budgets differ. */
 static const char *name(const form *f, const kv_row_line *l, char out[NAME]) {
   const char *budget = f->wide || f->one_budget ? NULL : budget_of(l);
   if (!budget) return label(l);
@@ -437,7 +432,7 @@ static void disambiguate(form *f) {
 
 static int larger(int a, size_t b) { return (int)b > a ? (int)b : a; }
 
-/* The budget of all rows that have one, or NULL. */
+/* A budget of a row that has one, or NULL. *differ: there are several. */
 static const char *budget_of_all(const form *f, bool *differ) {
   const char *one = NULL;
   *differ = false;
@@ -461,8 +456,8 @@ static bool of_prompt(kv_row_column c) {
   return c == KV_ROW_PROMPT || c == KV_ROW_PROMPT_MASS;
 }
 
-/* Which columns are printed. Without an answer in any trace none is of it, nor
- * any of a prompt's rows where every prompt was read whole. */
+/* Chooses the columns to print: no answer column in the narrow table if no
+ * trace has answers, no prompt columns if every prompt was read whole. */
 static void pick(form *f) {
   bool differ;
   for (kv_row_column c = 0; c < KV_ROW_COLUMNS; c++) {
@@ -478,7 +473,7 @@ static const char *heading(const form *f, kv_row_column c) {
   return f->wide || !heads[c].narrow ? heads[c].wide : heads[c].narrow;
 }
 
-/* What a line has in a column: its last one says how it ended. */
+/* The text of a line in a column; the last column says how a cell ended. */
 static const char *cell(const form *f, const kv_row_line *l, kv_row_column c) {
   return l->ended && c == f->last ? l->ended : l->cell[c];
 }
@@ -600,7 +595,7 @@ static const char wide_prompt_words[] =
     "prompt, p mass: output error and exact attention mass of prompt rows, "
     "when the prompt is read in chunks (prefill=N);\n";
 
-/* The headings, one a line, of the columns that are there. */
+/* Prints explanations of the columns shown. */
 static void words(const form *f) {
   if (f->wide) {
     fputs(wide_words, f->out);
@@ -628,14 +623,14 @@ static void words(const form *f) {
         f->out);
 }
 
-/* What a line holds, in percent of dense; -1: not known, or by no budget. */
+/* What a line holds, in percent of dense; -1: unknown, or it has no budget. */
 static double held(const kv_row_line *l) {
   const char *cell = l->cell[KV_ROW_DENSE];
   return budget_of(l) && !l->ended && *cell != '-' ? atof(cell) : -1;
 }
 
-/* Rows that were asked for alike are no comparison where one holds a tenth more
- * than another: says by how much, and what to ask for instead. */
+/* If one row holds over a tenth more than another with the same budget, they
+ * are no comparison: prints the shares and a budget that compares fairly. */
 static void unequal(const form *f) {
   const kv_row_line *least = NULL;
   double more = 1.1, most = 0;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The contents of a row, in order: contract in sim/cli/show/rows.h. bytes.end
- * is at t = T after compression; sums and means run from the prompt's end to T.
+ * The contents of a row, in order: sim/cli/show/rows.h. bytes.end is at t = T
+ * after compression; sums and means run from the prompt's end to T.
  */
 #include "sim/cli/show/rows.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Of the scalars of no group this and what follows stand behind the bytes. */
+/* Of scalars without a group, this one and later ones come after the bytes. */
 static const char LATER[] = "verbs";
 
 static void text(const kv_row_sink *to, const char *key, const char *value) {
@@ -66,7 +66,7 @@ static void cell(const kv_result *r, const kv_row_sink *to) {
   integer(to, "arithmetic", true, r->arithmetic);
 }
 
-/* Those of a group, which their names begin with: "bytes.", or no group. */
+/* Scalars of a group, the first part of their names ("bytes."), or none, "". */
 static void scalars(const kv_result *r, const char *group, const char *from,
                     const kv_row_sink *to) {
   size_t n = strlen(group);
@@ -153,7 +153,7 @@ static void layout(const kv_result *r, const kv_layout_result *l,
   to->close(to->self);
 }
 
-/* Present only if layouts were asked for, then in every row. */
+/* Present only if layouts were requested, then in every row. */
 static void layouts(const kv_result *r, const kv_row_sink *to) {
   if (!r->n_layouts) return;
   to->open(to->self, "layout", true);
@@ -211,7 +211,7 @@ static void together(const kv_result *r, const kv_row_sink *to) {
   to->close(to->self);
 }
 
-/* Present only where ranks were asked for, then in every row. */
+/* Present only if ranks were requested, then in every row. */
 static void ranks(const kv_result *r, const kv_row_sink *to) {
   const kv_ranks_result *x = &r->ranks;
   bool ran = !*x->why;
@@ -226,7 +226,7 @@ static void ranks(const kv_result *r, const kv_row_sink *to) {
   to->close(to->self);
 }
 
-/* Present only where pieces were asked for, then in every row. */
+/* Present only if pieces were requested, then in every row. */
 static void chunks(const kv_result *r, const kv_row_sink *to) {
   const kv_chunks_result *x = &r->chunks;
   bool ran = !*x->why;
@@ -242,7 +242,7 @@ static void chunks(const kv_result *r, const kv_row_sink *to) {
   to->close(to->self);
 }
 
-/* Present only where caches were asked for, then in every row. */
+/* Present only if caches were requested, then in every row. */
 static void caches(const kv_result *r, const kv_row_sink *to) {
   if (!r->n_device_caches) return;
   to->open(to->self, "cache", true);

@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * The stream of rows: sim/cli/show/rows.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/cli/show/rows.h"
 
 #include "ref/ground/text.h"

@@ -2,7 +2,7 @@
  *
  * Rows of results for people and programs, in one of five formats: open a
  * writer, add each result, close. Only kv_row_walk decides what a row contains,
- * as a sequence of named values; a sink formats them. JSON nests the names, CSV
+ * a sequence of named values that a sink formats. JSON nests the names, CSV
  * joins them with points; the table for people has its own columns. Rows of
  * refused and failed cells have null instead of digests, bytes and measures.
  */
@@ -16,13 +16,13 @@
 typedef enum kv_row_format {
   KV_ROWS_TABLE, /* six columns, five if no trace has answers */
   KV_ROWS_JSON,  /* one array */
-  KV_ROWS_JSONL, /* one object a line */
+  KV_ROWS_JSONL, /* one object per line */
   KV_ROWS_CSV,
   KV_ROWS_WIDE /* a table of all columns: KV_ROWS_TABLE with --wide */
 } kv_row_format;
 
-/* Written into each row as "schema", for programs that parse rows. It rises if
- * a key changes its meaning or is removed; new keys do not change it. */
+/* Written into each row as "schema", for programs that parse rows. It rises
+ * when a key changes its meaning or is removed, not when one is added. */
 enum { KV_ROW_SCHEMA = 1 };
 
 /* What receives a row's values, each with its key; keys and texts are valid
@@ -45,9 +45,8 @@ typedef struct kv_row_sink {
  * caches. */
 void kv_row_walk(const kv_result *r, const kv_row_sink *to);
 
-/* Writes rows to out. JSON, JSON lines and CSV appear row by row; the table is
- * written by close, when column widths are known. colour: use terminal
- * attributes in the table. */
+/* Writes rows to out. JSON, JSON lines and CSV appear row by row; close writes
+ * the table, when column widths are known. colour: use terminal attributes. */
 typedef struct kv_row_writer kv_row_writer;
 
 /* Opens a writer to out, which outlives it. KV_RESOURCE: memory; *w may be

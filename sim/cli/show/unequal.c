@@ -1,17 +1,14 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Contract: sim/cli/show/unequal.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/cli/show/unequal.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* As `kvreport compare` has it: more than a tenth of the larger. */
+/* As in `kvreport compare`: more than a tenth of the larger. */
 #define APART 0.1
 
-/* A row of the table at `asked`, or of a method without a budget, whose share
- * of dense's bytes is known. */
+/* True for a row with the budget of `asked`, or of a method without a budget,
+ * if its share of dense's bytes is known. */
 static bool counts(const kv_result *r, const kv_result *asked) {
   bool fixed = r->basis == KV_BASIS_NONE;
   return kv_result_ran(r) && r->totals.kr > 0 && strcmp(r->method, "dense") &&
@@ -19,7 +16,7 @@ static bool counts(const kv_result *r, const kv_result *asked) {
 }
 
 /* A budget that means the same in bytes: the share of the prompt that was
- * asked for, else what the first row holds. */
+ * requested, else what the first row holds. */
 static void fair(const kv_result *asked, char out[80]) {
   const char *colon = strchr(asked->target, ':');
   const char *number = colon ? colon + 1 : asked->target;
@@ -56,7 +53,7 @@ bool kv_unequal_find(int n, const kv_result *const *r, char *line) {
     if (bytes || !kv_result_ran(r[i])) continue;
     bool budgets = false;
     for (int j = 0; j < n && fixed; j++) budgets |= r[j]->target[0] != 0;
-    if (fixed && budgets) continue; /* they stand beside those of a budget */
+    if (fixed && budgets) continue; /* compared with the rows of each budget */
     if (find_at(n, r, r[i], line)) return true;
   }
   return false;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The stream of verdicts, and how it is written, as JSON, JUnit and a table:
- * sim/cli/show/verdict.h.
+ * The stream of verdicts as JSON, JUnit and a table: sim/cli/show/verdict.h.
  */
 #include "sim/cli/show/verdict.h"
 
@@ -19,8 +18,8 @@ static kv_rc verdicts_table(const kv_verdicts *w, kv_err *e);
 const char *const kv_outcome_names[KV_OUTCOMES] = {
     "equal", "different", "refused", "failed", "not found", "superseded"};
 
-/* The outcome as text: "equal", or the sentence, of a refused cell its row's
- * reason. Lives as long as v and its row. */
+/* The outcome as text: "equal", the sentence or, for a refused cell, its row's
+ * reason. Valid as long as v and its row. */
 static const char *verdict_text(const kv_verdict *v) {
   if (v->outcome == KV_EQUAL) return kv_outcome_names[KV_EQUAL];
   if (v->absent) return "this backend does not have the method: it is ref only";
@@ -190,8 +189,7 @@ static void close(const kv_verdicts *w) {
   fputc('\n', w->out);
 }
 
-/* For close: the formats that are written at the end. KV_RESOURCE: memory;
- * errors of out are for close to find. */
+/* Called by close, which checks errors of out. KV_RESOURCE: memory. */
 static kv_rc verdicts_table(const kv_verdicts *w, kv_err *e) {
   int width[COLUMNS];
   size_t n = (size_t)w->n;

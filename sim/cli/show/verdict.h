@@ -14,8 +14,8 @@
 typedef enum kv_verdict_format {
   KV_VERDICTS_TABLE,
   KV_VERDICTS_JSON,  /* one array */
-  KV_VERDICTS_JSONL, /* an object a line */
-  KV_VERDICTS_JUNIT  /* a test case a verdict */
+  KV_VERDICTS_JSONL, /* an object per line */
+  KV_VERDICTS_JUNIT  /* a test case per verdict */
 } kv_verdict_format;
 
 /* The result for a cell: it agrees, it differs, or why it was not compared. */

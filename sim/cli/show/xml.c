@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * XML: sim/cli/show/xml.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/cli/show/xml.h"
 
 #include "ref/ground/err.h"

@@ -10,8 +10,7 @@
 
 #include <stdio.h>
 
-/* Writes text with & < > " as entities, for use between tags or in an
- * attribute. */
+/* Writes text with & < > " as entities, for between tags or an attribute. */
 void kv_xml_escape(FILE *out, const char *text);
 /* Writes ` name="value"`, with a space in front and the value escaped. */
 void kv_xml_attribute(FILE *out, const char *name, const char *value);

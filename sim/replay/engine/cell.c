@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Opening and closing cells: from a specification and a budget to a plan,
- * from measures to a row.
+ * Opening and closing cells: contract in sim/replay/engine/cell.h.
  */
 #include "sim/replay/engine/cell.h"
 
@@ -36,9 +35,8 @@ static int recorded_rows(const kv_layer_data *data, int first, int p) {
   return have;
 }
 
-/* True if recorded column sums can replace query rows: the method wants only
- * sums, over all rows of the recorded prompt, and observation does not come in
- * pieces. */
+/* Can recorded column sums replace query rows? Only if the method wants just
+ * sums, over all rows of the recorded prompt, and observes them at once. */
 static bool sums_serve(const kv_cell *c, const kv_layer_data *data) {
   const kv_needs *need = &c->plan.needs;
   return data->colsum && data->colsum_len == c->shape.prompt_len &&
@@ -56,7 +54,7 @@ static const char *cannot_turn(const kv_trace *t) {
          "positions=original or reindex=no";
 }
 
-/* Why they cannot be used by a method that reads them; NULL: they can. */
+/* Why a method cannot read the trace's rotations; NULL: it can. */
 static const char *cannot_read(const kv_trace *t) {
   return t->rope.inv_freq ? NULL
                           : "keys or queries before their rotation need "
@@ -65,8 +63,7 @@ static const char *cannot_read(const kv_trace *t) {
                             "use another method (kivi has rope=after)";
 }
 
-/* Refuses a cell that needs something the trace does not hold, before anything
- * runs. */
+/* Refuses a cell that needs something the trace lacks, before anything runs. */
 static void check_trace(kv_cell *c) {
   const kv_trace *t = c->trace;
   const kv_needs *need = &c->plan.needs;
@@ -98,8 +95,7 @@ static void check_trace(kv_cell *c) {
   }
 }
 
-/* Where later prompts are. Without the segments that say it the cell is
- * refused. */
+/* Finds the later questions. Refuses if the trace lacks their segments. */
 static kv_rc take_turns(kv_cell *c, const kv_asked_cell *asked, kv_err *e) {
   kv_err why = {0};
   kv_rc rc = kv_observe_turns(c->trace, asked->observe, c->shape.prompt_len,
@@ -170,7 +166,7 @@ kv_rc kv_cell_ask(kv_cell *c, void *params, kv_needs *needs, kv_err *e) {
                  m->name, mode);
 }
 
-/* The budget goes into the parameters, or becomes a list in c->spec. */
+/* Puts the budget into the parameters, or a list of budgets into c->spec. */
 static kv_rc take_budget(kv_cell *c, const kv_asked_cell *asked, kv_err *e) {
   const kv_budget *b = asked->budget;
   bool wants = kv_spec_wants_budget(&c->spec);
@@ -399,8 +395,8 @@ void kv_cell_close(kv_cell *c) {
 
 /* --- a prompt that is read in chunks ------------------------------------- */
 
-/* Has the index-th layer recorded the queries of all rows of later chunks, and
- * those of the first that the method is shown? */
+/* Does the index-th layer have the queries of all rows of later chunks, and of
+ * those rows of the first chunk that the method sees? */
 static bool has_rows(const kv_cell *c, int index) {
   const kv_layer_data *data = &c->trace->layer[index].data;
   int shown = kv_cell_plan(c, index)->needs.prompt_rows;
@@ -411,7 +407,7 @@ static bool has_rows(const kv_cell *c, int index) {
   return !data->rows || have >= p - first;
 }
 
-/* Why the cell cannot, a sentence without its subject; NULL: it can. */
+/* Why the cell cannot read its prompt in chunks, without a subject, or NULL. */
 static const char *cannot(const kv_cell *c) {
   if (!c->plan.needs.chunks)
     return "cannot read a prompt in chunks yet (needs.chunks); leave prefill "
@@ -440,8 +436,8 @@ void kv_cell_check_chunks(kv_cell *c) {
 
 /* --- the ledger ---------------------------------------------------------- */
 
-/* The number of the first layer of those that hold the rows that a step makes
- * together with the index-th: its own where it lets them go by itself. */
+/* The first layer of the group that holds its rows of a step together with the
+ * index-th layer; that layer itself if it frees its rows alone. */
 static int group_of(const kv_cell *c, int index) {
   const kv_plan *p = kv_cell_plan(c, index);
   int layer = c->trace->layer[index].data.layer;
@@ -449,7 +445,7 @@ static int group_of(const kv_cell *c, int index) {
   return p->method->temporary_from(&c->shape, p->params, layer);
 }
 
-/* Whether any two hold theirs together: c->group then says which. */
+/* Fills in c->group. *any: do two layers hold their rows together? */
 static kv_rc find_groups(kv_cell *c, bool *any, kv_err *e) {
   size_t layers = (size_t)c->trace->n_layers;
   *any = false;
@@ -462,9 +458,9 @@ static kv_rc find_groups(kv_cell *c, bool *any, kv_err *e) {
   return KV_OK;
 }
 
-/* Bytes of the last queries that methods are shown again with later chunks of
- * the prompt, in the trace's type, as an engine keeps them from chunk to chunk.
- * There are no more than the chunks before the last have. */
+/* Bytes of the last queries, in the trace's type, that an engine must keep from
+ * chunk to chunk because a method sees them again with later chunks. At most as
+ * many rows as the chunks before the last have. */
 static int64_t queries_kept(const kv_cell *c) {
   const kv_shape *s = &c->shape;
   int64_t rows = 0, most = (int64_t)(c->blocks - 1) * s->chunk;
@@ -522,7 +518,7 @@ void kv_cell_in_basis(const kv_cell *c, kv_basis basis, int64_t *bytes,
 
 /* --- the method's files -------------------------------------------------- */
 
-/* KV_REFUSED unless the trace has somebody who reads files. */
+/* KV_REFUSED unless the trace can read files. */
 static kv_rc expect_reader(const kv_cell *c, int i, kv_err *e) {
   const kv_trace_reads *reads = c->trace->reads;
   if (reads && reads->asset_open && reads->asset_beside) return KV_OK;
@@ -532,7 +528,7 @@ static kv_rc expect_reader(const kv_cell *c, int i, kv_err *e) {
                  kv_spec_reader(&c->spec, i)->name, c->trace->name);
 }
 
-/* Looks for the i-th file at its default place, beside the trace. */
+/* Looks for the i-th file at its default path, next to the trace. */
 static kv_rc look_beside(const kv_cell *c, int i, kv_file *f, kv_err *e) {
   const kv_param *p = kv_method_file(c->spec.method, i);
   const char *name = kv_spec_reader(&c->spec, i)->name;
@@ -572,7 +568,7 @@ static kv_rc read_one(kv_cell *c, int i, kv_err *e) {
   return rc;
 }
 
-/* The i-th file is `file`, which somebody else has read. */
+/* Takes a share of an opened file as the i-th file. */
 static kv_rc file_share(kv_cell *c, int i, kv_asset *file) {
   c->file[i] = kv_asset_share(file);
   kv_spec_file(&c->spec, i)->asset = file;
@@ -609,7 +605,7 @@ void kv_cell_refuse(kv_cell *c, const char *why) {
   snprintf(c->result.reason, sizeof c->result.reason, "%s", why);
 }
 
-/* Rows that a layout has no place for: this cell is refused. */
+/* Refuses the cell if a layout cannot hold its rows. */
 static void suit(kv_cell *c, const kv_layout_list *asked) {
   for (int i = 0; i < asked->n && c->runs; i++) {
     const kv_layout_asked *a = &asked->item[i];
@@ -641,7 +637,7 @@ kv_rc kv_cell_lay_out(kv_cell *c, const kv_layout_list *asked, kv_err *e) {
   return KV_OK;
 }
 
-/* --- blocks, where later questions enter as prompts ---------------------- */
+/* --- blocks, if later questions enter as prompts ------------------------- */
 
 int kv_cell_prompt_at(const kv_cell *c, int step) {
   int end = c->shape.prompt_len, chunk = c->shape.chunk;

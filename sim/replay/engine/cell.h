@@ -44,24 +44,24 @@ typedef struct kv_cell {
                                     parameters; NULL: not read */
   kv_asset *asset;               /* their tensors joined; NULL: none */
   kv_plan plan;                  /* for the backend (ref/backend/backend.h) */
-  kv_plan *layer;                /* [spec.n_layers] or NULL: each layer's own */
-  char *params; /* parameters of those plans, one after another */
+  kv_plan *layer;                /* [spec.n_layers] plans of layers, or NULL */
+  char *params;                  /* their parameters, one after another */
   /* Layers with a sliding window (sim/replay/engine/cell_windows.c). window:
-   * [n_layers recorded] tokens, 0: none; NULL: no layer has one, and `left` is
-   * unused. If spec.windowed is `leave`, the method does not run on these
-   * layers: they hold and see their window. If it is `compress`, the method
-   * runs on them, plan.slides is set and `left` is unused. Without windows
-   * spec.windowed is `leave`. */
+   * [n_layers recorded] tokens, 0: none; NULL: no layer has one, `left` is
+   * unused and spec.windowed is `leave`. If spec.windowed is `leave`, the
+   * method does not run on these layers: they hold and see their window. If it
+   * is `compress`, the method runs on them, plan.slides is set and `left` is
+   * unused. */
   int *window;
   kv_plan left;        /* for stores of layers left to their window */
   kv_plan *left_layer; /* [shape.n_layers] plans of the layers, left.layer */
-  char *left_params;   /* parameters of those plans, one after another */
+  char *left_params;   /* their parameters, one after another */
   bool runs;  /* must be replayed: ok or fixed, and not yet in a database */
   int blocks; /* blocks in which the prompt enters */
   int turns;  /* questions that enter as prompts, in `turn`, ascending */
   kv_asking *turn;
-  int *group; /* [n_layers recorded] groups of layers that hold the rows of a
-                 step together, by their first layer (kv_cost_take_groups) */
+  int *group; /* [n_layers recorded] the first layer of each group of layers
+                 that hold the rows of a step together (kv_cost_take_groups) */
   kv_cost *cost;
   kv_fidelity *fidelity;         /* NULL if only the cost is measured */
   const kv_layout_list *lay_out; /* requested layouts, or NULL */
@@ -84,9 +84,9 @@ typedef struct kv_cell {
 kv_rc kv_cell_open(const kv_trace *trace, int prompt_len,
                    const kv_kernels *kernels, const kv_asked_cell *asked,
                    kv_cell *out, kv_err *e);
-/* Takes basis and target from the row `asked`. For running a cell again with
- * the values that were found for that row. Unless the cell is refused, its
- * status becomes fixed without a basis, else ok. */
+/* Takes basis and target from the row `asked`, to run a cell again with the
+ * values that were found for that row. Unless the cell is refused, its status
+ * becomes fixed without a basis, else ok. */
 void kv_cell_answer(kv_cell *c, const kv_result *asked);
 /* Allocates what a replay measures. fidelity: measure fidelity, not only the
  * cost. apart: keep layers apart, so that each layer's part can be written and
@@ -122,8 +122,7 @@ static inline bool kv_cell_leaves(const kv_cell *c, int index) {
 static inline const kv_plan *kv_cell_lead(const kv_cell *c, int index) {
   return kv_cell_leaves(c, index) ? &c->left : &c->plan;
 }
-/* The plan, and the entries of the budget (-1: none), of the index-th recorded
- * layer. */
+/* Plan, and budget in entries (-1: none), of the index-th recorded layer. */
 static inline const kv_plan *kv_cell_plan(const kv_cell *c, int index) {
   return kv_plan_of(kv_cell_lead(c, index), c->trace->layer[index].data.layer);
 }
@@ -140,7 +139,7 @@ double kv_cell_achieved(const kv_cell *c);
 kv_rc kv_cell_ask(kv_cell *c, void *params, kv_needs *needs, kv_err *e);
 /* If layers have plans of their own, copies to them from c->plan: method,
  * colsum, logits, scores, paged, indices, slides and asked; to plans of windows
- * only logits and scores. Call it after changing those. */
+ * only logits and scores. Call it after changing any of these. */
 void kv_cell_tell_layers(kv_cell *c);
 
 /* --- cell_windows.c: layers with a sliding window ------------------------ */
@@ -183,17 +182,16 @@ void kv_cell_in_basis(const kv_cell *c, kv_basis basis, int64_t *bytes,
  * the decode steps read; a row that several query heads read counts once. */
 int64_t kv_cell_dense(const kv_cell *c, int first, int last, bool attended);
 
-/* --- blocks, where later questions enter as prompts ---------------------- */
+/* --- blocks, if later questions enter as prompts ------------------------- */
 
-/* End of the last prompt that had begun when `step` tokens were seen, in tokens
- * seen. */
+/* End, in tokens seen, of the last prompt that began in the first `step`. */
 int kv_cell_prompt_at(const kv_cell *c, int step);
 /* The question that begins at token t and enters as a prompt, or NULL. */
 const kv_asking *kv_cell_asks(const kv_cell *c, int t);
-/* Blocks are numbered: those of the prompt, then one a token. Block n consists
- * of tokens *first..*first+*count-1; *decodes: they enter as a decode step, not
- * as a prompt. False: the token is inside a later prompt's block, and no block
- * ends with it. */
+/* Blocks are numbered: first those of the prompt, then one for each token.
+ * Block n consists of tokens *first..*first+*count-1; *decodes: they enter as a
+ * decode step, not as a prompt. False: the token is inside a later prompt's
+ * block, and no block ends with it. */
 bool kv_cell_closing(const kv_cell *c, int n, int *first, int *count,
                      bool *decodes);
 
@@ -210,16 +208,15 @@ void kv_cell_check_chunks(kv_cell *c);
  * the method reads none. files may be NULL. KV_USAGE: a required file is not
  * named. KV_INPUT, KV_REFUSED: only this cell cannot run. */
 kv_rc kv_cell_lend(kv_cell *c, kv_asset *const *files, kv_err *e);
-/* The part of the row's key that names code: the method's and that of its files
- * (kv_code). */
+/* The part of the row's key that identifies the code: the method's and its
+ * files' (kv_code). */
 void kv_cell_code(const kv_cell *c, char out[65]);
 
-/* --- cell_layers.c, for cell.c: a budget a layer ------------------------- */
+/* --- cell_layers.c, for cell.c: a budget for each layer ------------------ */
 
 /* Copies a list given by -b, or a share of what each layer can see
  * (kv_cell_shares), into c->spec, as entries of each layer. A share that gives
- * all layers the same number becomes one budget. KV_USAGE: a layer would have
- * none. */
+ * all layers the same number becomes one budget. KV_USAGE: one gets none. */
 kv_rc kv_cell_take_list(kv_cell *c, const kv_budget *b, kv_err *e);
 /* Writes the name of the specification's list (kv_budget_name_layers). */
 kv_rc kv_cell_name_list(const kv_spec *s, char out[64], kv_err *e);

@@ -13,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- what was asked ----------------------------------------------------- */
-
 kv_rc kv_cell_take_list(kv_cell *c, const kv_budget *b, kv_err *e) {
   int n = b->layers ? b->layers : c->shape.n_layers;
   int *entries = kv_zalloc(2 * (size_t)n, sizeof *entries);
@@ -24,7 +22,7 @@ kv_rc kv_cell_take_list(kv_cell *c, const kv_budget *b, kv_err *e) {
   int *of = entries + n;
   for (int l = 0; l < n; l++) of[l] = kv_cell_share_of(c, l);
   kv_rc rc = kv_budget_layers(b, n, of, entries, e);
-  bool alike = !b->layers; /* is it one number, whichever layer's? */
+  bool alike = !b->layers; /* do all layers have the same number? */
   for (int l = 1; alike && l < n; l++) alike = entries[l] == entries[0];
   if (!rc && alike)
     kv_param_put(kv_spec_budget(c->spec.method), entries[0], c->spec.params);
@@ -59,16 +57,14 @@ int kv_cell_entries(const kv_cell *c, int index) {
 int kv_cell_mean(const kv_cell *c) {
   int64_t sum = 0;
   int n = 0; /* layers on which the method runs */
-  if (c->spec.n_layers != c->shape.n_layers) return -1; /* to be refused */
+  if (c->spec.n_layers != c->shape.n_layers) return -1; /* refused later */
   for (int i = 0; i < c->trace->n_layers; i++) {
     if (kv_cell_leaves(c, i)) continue;
     sum += kv_cell_entries(c, i);
     n++;
   }
-  return n ? (int)(sum / n) : -1; /* none: to be refused, too */
+  return n ? (int)(sum / n) : -1; /* refused later */
 }
-
-/* --- opening ------------------------------------------------------------ */
 
 /* Opens the method for layer l with the specification's parameters and that
  * layer's budget. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Layers with a sliding window: contract in sim/replay/engine/cell.h. Engines
- * keep of such a layer what the next token can see, its last W - 1 tokens,
- * independently of other layers; so does a replay, unless windowed=compress.
- * These layers run the method `window` with that budget in place of the cell's
- * method, with their own stores and plans: after the token of a step has
+ * Layers with a sliding window: contract in sim/replay/engine/cell.h. In such a
+ * layer engines keep what the next token can see, its last W - 1 tokens,
+ * independently of other layers. So does a replay, unless windowed=compress:
+ * these layers then run the method `window` with that budget in place of the
+ * cell's method, with their own stores and plans. After a step's token has
  * entered they hold and see exactly the W tokens that the model's attention
  * sees. With windowed=compress they run the cell's method in the cell's stores,
  * and backends drop tokens that have left the window (kv_plan.slides).
@@ -37,8 +37,6 @@ kv_rc kv_cell_find_windows(kv_cell *c, kv_err *e) {
   return KV_OK;
 }
 
-/* --- compress ------------------------------------------------------------ */
-
 bool kv_cell_shares(const kv_cell *c, const kv_budget *b) {
   return kv_cell_slides(c) &&
          (b->basis == KV_BASIS_PROMPT || b->basis == KV_BASIS_RATIO);
@@ -62,7 +60,7 @@ double kv_cell_mean_share(const kv_cell *c) {
   return (double)sum / c->trace->n_layers;
 }
 
-/* Are the rows that move with entries all in the state of each method? */
+/* Does each method's state hold all the rows that move with entries? */
 static bool rows_fit(const kv_cell *c) {
   kv_method_part part[KV_MOST_PARTS];
   int n = kv_parts_opened(c->spec.method, c->plan.params, &c->plan.needs, part);
@@ -73,8 +71,7 @@ static bool rows_fit(const kv_cell *c) {
   return fit;
 }
 
-/* Why entries cannot leave the method's lanes but by its own verbs; NULL: they
- * can. */
+/* Why only the method's own verbs can remove entries; NULL: others can, too. */
 static const char *cannot_slide(const kv_cell *c) {
   const kv_needs *n = &c->plan.needs;
   if (n->across != KV_ALONE)
@@ -97,8 +94,8 @@ static const char *cannot_slide(const kv_cell *c) {
   return NULL;
 }
 
-/* Refuses files without a tensor of a layer with a window, which they need not
- * have where no method runs there. */
+/* Refuses files that lack a tensor of a layer with a window. Without
+ * windowed=compress no method runs there, and they need no tensor. */
 static void need_tensors(kv_cell *c, const kv_asset *a) {
   char text[KV_TEXT_MAX + 160];
   for (int l = 0; a && l < a->layers; l++)
@@ -120,7 +117,7 @@ static void open_slides(kv_cell *c) {
   for (int i = 0; c->runs && i < KV_SPEC_FILES; i++)
     need_tensors(c, c->file[i]);
   c->plan.slides = true;
-  c->plan.needs.lengths = false; /* what leaves depends on what was chosen */
+  c->plan.needs.lengths = false; /* what leaves depends on what was kept */
   if (!why) return;
   snprintf(text, sizeof text,
            "%s cannot run within a sliding window: it %s; use windowed=leave",
@@ -128,9 +125,7 @@ static void open_slides(kv_cell *c) {
   kv_cell_refuse(c, text);
 }
 
-/* --- leave --------------------------------------------------------------- */
-
-/* The plan of a layer with window w; of a layer without one it is never used.
+/* Makes the plan of a layer with window w; a layer without one never uses it.
  */
 static kv_rc open_layer(kv_cell *c, int l, int w, kv_err *e) {
   params *p = (params *)(void *)(c->left_params + (size_t)l * sizeof(params));
@@ -138,7 +133,7 @@ static kv_rc open_layer(kv_cell *c, int l, int w, kv_err *e) {
   kv_needs needs = {0};
   *p = (params){.budget = w > 1 ? w - 1 : 1, .variant = DROP};
   kv_rc rc = kv_method_window.open(&c->shape, p, &needs, e);
-  needs.block = c->plan.needs.block; /* a prompt closes as on other layers */
+  needs.block = c->plan.needs.block; /* the prompt enters as on other layers */
   if (!rc) rc = kv_needs_check(&needs, e);
   *plan = (kv_plan){.shape = c->plan.shape,
                     .rope = c->plan.rope,

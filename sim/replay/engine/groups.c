@@ -28,8 +28,7 @@ void kv_groups_learn(kv_groups *g, double took, int n, const int *cell,
   if (took > g->shared) g->shared = took;
 }
 
-/* Seconds of a cell; of one never measured, as many as of the most expensive
- * one measured. */
+/* Seconds of a cell. A cell never measured counts as the most expensive one. */
 static double seconds_of(const kv_groups *g, int cell) {
   double most = g->own[cell];
   for (int c = 0; g->own[cell] == 0 && c < g->cells; c++)
@@ -43,7 +42,7 @@ int kv_groups_pick(const kv_groups *g, int n, const int *cell) {
   if (room < g->shared / 2) room = g->shared / 2;
   for (int i = 0; i < n; i++) all += seconds_of(g, cell[i]);
   if (all <= room) return n;
-  /* Groups of equal length, so that none is a small rest. */
+  /* Groups of equal size, so that the last is not a small rest. */
   double groups = 1;
   while (groups < n && all / groups > room) groups++;
   while (picked < n && (picked == 0 || sum < all / groups))

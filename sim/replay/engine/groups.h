@@ -21,11 +21,11 @@
 typedef struct kv_groups {
   int cells;     /* of the replay, numbered from 0 */
   double most;   /* seconds a group may take */
-  double shared; /* of what a group shares, lately the most */
-  double *own;   /* [cells] seconds of a layer of a cell alone; 0: unknown */
+  double shared; /* seconds spent on what a group shares: a recent maximum */
+  double *own;   /* [cells] seconds of a cell alone on one layer; 0: unknown */
 } kv_groups;
 
-/* Nothing is known at first. KV_RESOURCE: memory; close it also then. */
+/* Starts without any measurement. KV_RESOURCE: memory; close it also then. */
 kv_rc kv_groups_open(int cells, double most, kv_groups *out, kv_err *e);
 void kv_groups_close(kv_groups *g); /* accepts zeroed */
 
@@ -34,8 +34,7 @@ void kv_groups_close(kv_groups *g); /* accepts zeroed */
  * time by a quarter first, so that one slow moment is forgotten in time. */
 void kv_groups_learn(kv_groups *g, double took, int n, const int *cell,
                      const double *own);
-/* How many of the n >= 1 cells cell[n], from the first on, to replay together;
- * >= 1. */
+/* How many cells of cell[n], n >= 1, from the first on, go together; >= 1. */
 int kv_groups_pick(const kv_groups *g, int n, const int *cell);
 
 #endif

@@ -19,20 +19,19 @@ struct kv_layer {
   int cells;                  /* of the replay, whether they take part or not */
   kv_cell *const *cell;       /* [cells] */
   int active;                 /* cells that take part */
-  int *at;                    /* [active] their indexes */
-  int *chunked;               /* [cells] of those that read the prompt in chunks
-                                 of one size, while they do */
-  kv_store **store;           /* [cells] of the layer in flight: one of */
-  kv_store **full, **left;    /* [cells] layers that are left to a sliding
-                                 window have stores of their own; NULL: none is
-                                 left */
+  int *at;                    /* [active] their numbers */
+  int *chunked;               /* [cells] scratch: cells that read the prompt in
+                                 chunks of the same size */
+  kv_store **store;           /* [cells] of the layer in flight: full or left */
+  kv_store **full, **left;    /* [cells] layers left to a sliding window use
+                                 `left`; NULL: there is none */
   kv_bytes **before;          /* [cells][lanes] of the block in progress */
-  int64_t **materialised;     /* [cells][lanes] bytes of that block, as
-                                 kv_cost_row.materialised counts them */
+  int64_t **materialised;     /* [cells][lanes] bytes of that block
+                                 (kv_cost_row.materialised) */
   kv_layouts_flight **flight; /* [cells] of memory layouts, or NULL */
-  int steps;                  /* most rows computed ahead; below 2: none is */
-  int until;                  /* those before this token are */
-  kv_tile *tile;              /* their exact rows, or NULL: none is wanted */
+  int steps;                  /* most rows computed ahead; below 2: none */
+  int until;                  /* the rows before this token are computed */
+  kv_tile *tile;              /* the exact rows of those, or NULL: not needed */
   const kv_watch *watch;      /* callbacks, or NULL */
   int index;                  /* of the layer among the recorded ones */
   const kv_layer_data *data;  /* its q, k and v */
@@ -43,8 +42,7 @@ static inline const kv_plan *kv_layer_plan(const kv_layer *l, int c) {
   return kv_cell_plan(l->cell[c], l->index);
 }
 
-/* True if the callbacks of w are to be called for cell number c: w is of that
- * cell, or of all. */
+/* Does w watch cell number c? */
 static inline bool kv_layer_watched(const kv_layer *l, int c,
                                     const kv_watch *w) {
   return !w->of || w->of == l->cell[c];
@@ -82,9 +80,9 @@ static void tell_row(const kv_layer *l, int c, const kv_seen *seen) {
 
 /* --- measures ------------------------------------------------------------ */
 
-/* Adds the bytes of a lane of a layer with a sliding window to *sum, as far as
- * its rows are the recorded ones without the entries that the token after its
- * last one does not see: no engine holds them until a compression. */
+/* Adds a lane's bytes to *sum, in a layer with a sliding window. Leading
+ * entries that the next token cannot see do not count if their rows are as
+ * recorded: no engine holds them until a compression. */
 static void measure_window(const kv_lane *lane, kv_bytes *sum) {
   kv_lane held = *lane;
   int from = kv_layer_first(lane->data, lane->step);
@@ -170,10 +168,10 @@ static void account(void *self, int who) {
   if (l->flight[c]) lay_out(l, c, k->block, k->step);
 }
 
-/* --- calls --------------------------------------------------------------- */
+/* --- the order's calls --------------------------------------------------- */
 
-/* A rider of cell c, and the calls of some riders, between which
- * k is told of each cell's lanes. k and rider outlive the order. */
+/* A rider of cell c, and an order of riders that reports each cell's lanes to
+ * k. k and rider must outlive the order. */
 static kv_rider layer_rider(const kv_layer *l, int c, const kv_worker *worker) {
   const kv_needs *need = &kv_layer_plan(l, c)->needs;
   kv_messages *messages =
@@ -208,8 +206,8 @@ static void layer_close_step(kv_layer *l, int c, int block, int step,
   kv_order_close(&o);
 }
 
-/* Opens a block or step of cell c, before any KV head; and closes one, every KV
- * head of which is compressed, at `step` tokens seen. */
+/* Opens a block or step of cell c, before any KV head. layer_close_step closes
+ * it at `step` tokens seen, after all KV heads. */
 static void layer_open_step(kv_layer *l, int c, int block,
                             const kv_team *team) {
   kv_look k = {
@@ -319,7 +317,7 @@ static void begin_cell(kv_layer *l, int c) {
   if (l->flight[c]) kv_layouts_flight_begin(l->flight[c], l->index);
 }
 
-/* If the cell itself has not failed, a fault of its layouts fails it. */
+/* A fault of its layouts fails the cell, unless the cell itself has failed. */
 static void end_layouts(const kv_layer *l, int c, bool sound) {
   kv_err why = {0};
   if (!l->flight[c] || !sound) return;
@@ -401,9 +399,10 @@ static void each_head(const work *w, const kv_team *team, on_head *run) {
   }
 }
 
-/* --- exact rows, and rows to come ---------------------------------------- */
+/* --- exact rows, and rows computed ahead --------------------------------- */
 
-/* The exact rows of a tile of steps, then what each cell makes of them. */
+/* Computes a tile's exact rows, then what each cell computes ahead from them.
+ */
 static void fill_tile(const work *w, int g, kv_worker *worker) {
   kv_layer *l = w->layer;
   kv_look k = {.layer = l, .cell = w->cell, .worker = worker};
@@ -422,8 +421,7 @@ static void fill_tile(const work *w, int g, kv_worker *worker) {
   kv_order_ahead(&o, g, w->first, w->count, sound ? &known : NULL);
 }
 
-/* Computes what can be of the `left` rows from t on of cell[n], unless it is
- * there. */
+/* Computes ahead up to `left` rows of cell[n], from t on, unless done. */
 static void look_ahead(kv_layer *l, int n, const int *cell, int t, int left,
                        const kv_team *team) {
   if (l->steps < 2 || t < l->until) return;
@@ -432,8 +430,7 @@ static void look_ahead(kv_layer *l, int n, const int *cell, int t, int left,
   each_head(&(work){l, n, cell, t, rows}, team, fill_tile);
 }
 
-/* Row t, exactly, in *room; NULL where nobody asks for it or a logit is not
- * finite. */
+/* The exact row t, in *room; NULL: not needed, or a logit is not finite. */
 static const kv_known *true_row(const kv_layer *l, int g, int t,
                                 kv_worker *worker, kv_known *room) {
   if (!worker->truth) return NULL;
@@ -462,8 +459,7 @@ void kv_layer_block(kv_layer *l, int c, int first, int count,
   layer_close_step(l, c, block, first + count, team);
 }
 
-/* A prompt in blocks: each block's observation covers what is stored and the
- * block itself. */
+/* A prompt in blocks: each observation covers what is stored and the block. */
 static void prompt_in_blocks(kv_layer *l, int c, const kv_team *team) {
   int size = l->cell[c]->plan.needs.block, p = l->cell[c]->shape.prompt_len;
   for (int first = 0; first < p && !unwanted(team); first += size)
@@ -526,8 +522,7 @@ void kv_layer_prompt_row(kv_layer *l, int c, int t, const kv_team *team) {
   prompt_row(l, 1, &c, t, team);
 }
 
-/* A prompt that is read in chunks of that size: the exact rows are the same for
- * every cell that does. */
+/* Reads the prompt in chunks of that size. Its cells share all exact rows. */
 static void prompt_in_chunks(kv_layer *l, int size, const kv_team *team) {
   int p = l->cell[0]->shape.prompt_len, n = 0;
   int first = size < p ? size : p;
@@ -539,7 +534,7 @@ static void prompt_in_chunks(kv_layer *l, int size, const kv_team *team) {
     prompt_row(l, n, l->chunked, t, team);
 }
 
-/* Has an active cell before the i-th the same chunks? */
+/* Does an active cell before the i-th use the same chunk size? */
 static bool read_before(const kv_layer *l, int i) {
   for (int j = 0; j < i; j++)
     if (l->cell[l->at[j]]->shape.chunk == l->cell[l->at[i]]->shape.chunk)
@@ -601,7 +596,7 @@ static void decode(const work *w, int g, kv_worker *worker) {
   }
 }
 
-/* Decode steps from t on until the next question, or the end. */
+/* Decode steps from t to the next question, or to the end. */
 static int steps_left(const kv_cell *c, int t) {
   for (int i = 0; i < c->turns; i++)
     if (c->turn[i].first > t) return c->turn[i].first - t;
@@ -619,7 +614,7 @@ void kv_layer_step(kv_layer *l, int t, const kv_team *team) {
 
 /* --- later prompts ------------------------------------------------------ */
 
-/* A question of one cell, whose lanes hold what no other's do. */
+/* Enters a question of one cell, whose lanes differ from all others'. */
 static void ask(kv_layer *l, int c, const kv_asking *q, const kv_team *team) {
   const kv_cell *cell = l->cell[c];
   int size = cell->plan.needs.block, end = q->first + q->count;

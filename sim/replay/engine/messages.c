@@ -9,7 +9,7 @@
 #include <string.h>
 
 struct kv_messages {
-  size_t bytes, apart; /* of a message; from one to the next */
+  size_t bytes, apart; /* bytes of a message; distance from one to the next */
   int closings;
   kv_message *said; /* [closings]; data NULL: nothing was published */
   char *data;       /* [closings][apart] */

@@ -14,8 +14,7 @@ static void spent(const kv_rider *r, double since) {
   if (r->seconds) *r->seconds += omp_get_wtime() - since;
 }
 
-/* The lanes of a rider that belong to KV head g are *first..*first+n-1; returns
- * n. */
+/* Returns n; a rider's lanes of KV head g are *first..*first+n-1. */
 static int lanes_of(const kv_order *o, const kv_rider *r, int g, int *first) {
   int per_head = r->backend->lanes(r->store) / o->heads;
   *first = g * per_head;
@@ -27,8 +26,6 @@ static void compress(const kv_order *o, int who, int lane) {
   if (o->compresses) o->compresses(o->self, who, lane);
   r->backend->compress(r->store, lane, r->scratch);
 }
-
-/* --- the prompt --------------------------------------------------------- */
 
 static void enter(const kv_order *o, const kv_rider *r, int g, int first,
                   int count) {
@@ -75,8 +72,6 @@ void kv_order_prompt(const kv_order *o, int g, int first, int count) {
   compress_all(o, g);
 }
 
-/* --- decode steps to come ----------------------------------------------- */
-
 void kv_order_ahead(const kv_order *o, int g, int t, int steps,
                     const kv_known *known) {
   for (int i = 0; i < o->riders; i++) {
@@ -89,8 +84,6 @@ void kv_order_ahead(const kv_order *o, int g, int t, int steps,
     spent(r, start);
   }
 }
-
-/* --- a decode step ------------------------------------------------------ */
 
 static void attend(const kv_order *o, int who, int lane, int t) {
   const kv_rider *r = &o->rider[who];
@@ -125,8 +118,6 @@ void kv_order_decode(const kv_order *o, int g, int t) {
   for (int lane = first; lane < first + n; lane++) decode_lane(o, lane, t);
 }
 
-/* --- rows of a chunk ----------------------------------------------------- */
-
 void kv_order_row(const kv_order *o, int g, int t) {
   int first, n = lanes_of(o, &o->rider[0], g, &first);
   for (int lane = first; lane < first + n; lane++) attend_all(o, lane, t);
@@ -145,8 +136,6 @@ void kv_order_row_close(const kv_order *o) {
   for (int i = 0; i < o->riders; i++)
     o->rider[i].backend->end_step(o->rider[i].store);
 }
-
-/* --- the layer ---------------------------------------------------------- */
 
 void kv_order_receive(const kv_order *o) {
   for (int i = 0; i < o->riders; i++) {

@@ -11,7 +11,7 @@
  *   a decode step, one KV head, lane after lane: append; view;
  *   materialise; attend; compress
  *   a row of a later chunk (kv_shape.chunk), one KV head: as a decode step, but
- *   without compress; after the last one observation of the chunk, and compress
+ *   the observation of the chunk and compress come after its last row
  *   then, once for the layer: compress_layer; publish, as receive; end_step;
  *   after a row that is not its chunk's last, only end_step
  *
@@ -28,9 +28,9 @@
 
 /* One store, of one cell, that passes through the layer. */
 typedef struct kv_rider {
-  const kv_backend *backend; /* its functions are called */
-  kv_store *store;           /* with this store */
-  kv_scratch *scratch;       /* and this scratch, which is the thread's */
+  const kv_backend *backend; /* whose functions are called */
+  kv_store *store;           /* the store to call them with */
+  kv_scratch *scratch;       /* the thread's scratch */
   bool alone; /* compute its prompt's observation separately. All other riders
                  share one pass; they must have the same backend and scratch and
                  hold the same, unchanged tokens */
@@ -39,7 +39,7 @@ typedef struct kv_rider {
    * replayed more than once. */
   const kv_messages *above;
   kv_messages *below;
-  double *seconds; /* or NULL; seconds spent in its own calls are added */
+  double *seconds; /* the time spent in its own calls is added here; or NULL */
 } kv_rider;
 
 /* Riders advance together: all make a call before any makes the next. In a

@@ -22,7 +22,7 @@ typedef struct head {
   kv_err fault;
 } head;
 
-/* What is behind the header. */
+/* Copies all that follows the header. */
 static void copy(const kv_cell *c, int layer, kv_copier *x) {
   kv_cost_layer_copy(c->cost, layer, x);
   if (c->layouts) kv_layouts_layer_copy(c->layouts, layer, x);
@@ -51,7 +51,7 @@ static made_for made_of(const kv_cell *c, int layer) {
 void kv_partial_write(const kv_cell *c, int layer, void *out) {
   kv_copier x = {.out = out};
   head h;
-  memset(&h, 0, sizeof h); /* padding too: equal parts are equal bytes */
+  memset(&h, 0, sizeof h); /* padding too: equal parts have equal bytes */
   h.made_for = made_of(c, layer);
   h.digest = c->digest[layer];
   h.seconds = c->seconds[layer];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One pass over a trace: its memory, the parts kept from before, the rows at
- * its end, and the two walks: which worker replays which layer, in which order,
- * and which cells go together. A kv_flight belongs to one thread, which may
- * share its layer's KV heads among all threads; data that several threads write
- * is atomic or written in a critical section. Times are seconds of
- * omp_get_wtime.
+ * One pass over a trace: its memory, the layers kept from an earlier pass, the
+ * finished rows, and the two walks, which decide which worker replays which
+ * layer, in which order, and which cells go together. A kv_flight belongs to
+ * one thread, which may share its layer's KV heads among all threads. Data that
+ * several threads write is atomic or written in a critical section. Times are
+ * seconds of omp_get_wtime.
  */
 #include "sim/replay/engine/replay.h"
 
@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One group of cells on one layer: what one worker has in hand. */
+/* One group of cells on one layer: what one worker is replaying. */
 typedef struct kv_flight {
   kv_layer *layer;
   int n;       /* cells of the group, by index in kv_pass.cell */
@@ -29,20 +29,19 @@ typedef struct kv_flight {
                   still need the layer */
   double *own; /* [cells] scratch: seconds of each cell of the group */
   double began, prompted; /* when the group began, and its prompt ended */
-  bool weighed;           /* its decode steps were timed, and the rest of the
-                             group predicted from them */
+  bool weighed;           /* its first decode steps were timed, and the rest
+                             predicted from them */
   int wanting;            /* cells that needed the layer when it began */
   double seen;      /* units of progress (tokens) that the layer has made */
-  int64_t reported; /* how many of them how->tick has been given */
+  int64_t reported; /* how many of them were reported to how->tick */
 } kv_flight;
 
-/* The whole pass. */
 typedef struct kv_pass {
   const kv_trace *trace;
   kv_cell **all; /* [n_all] cells that run */
   int n_all;
-  bool *there;    /* [n_all][layers] the cell has that layer's results already,
-                     from a database */
+  bool *there;    /* [n_all][layers] does the cell already have that layer's
+                     results, from a database? */
   kv_cell **cell; /* [cells] those that still miss a layer */
   int *at;        /* [cells] their indexes in `all` */
   int cells;
@@ -57,8 +56,8 @@ typedef struct kv_pass {
   kv_groups groups;
   _Atomic bool ended; /* stopped, or there is a fault */
   _Atomic bool stopped;
-  kv_err fault; /* why no rows come of it: the trace is bad, the device lost,
-                   memory ended; rc 0: nothing is wrong */
+  kv_err fault; /* why there are no rows: the trace is bad, the device was lost,
+                   memory ran out; rc 0: no fault */
 } kv_pass;
 
 kv_rc kv_worker_open(const kv_backend *backend, const kv_shape *shape,
@@ -105,8 +104,8 @@ static void done(const kv_pass *p, int64_t units) {
   if (p->how->tick && units) p->how->tick(p->how->self, units);
 }
 
-/* Advances progress. A token of a group counts for the group's share of the
- * cells that needed the layer. */
+/* Advances progress. A group's token counts by the group's share of the cells
+ * that needed the layer. */
 static void advance(const kv_pass *p, kv_flight *f, int tokens) {
   int64_t all = p->cell[0]->shape.n_tokens, now;
   f->seen += (double)tokens * f->n / f->wanting;
@@ -117,8 +116,7 @@ static void advance(const kv_pass *p, kv_flight *f, int tokens) {
 
 /* --- one layer, one group ----------------------------------------------- */
 
-/* Checks the numbers of a layer that come from a file; those of a trace in
- * memory are believed. */
+/* Checks a layer's numbers if they come from a file, not from memory. */
 static kv_rc scan(const kv_trace *t, int index, kv_err *e) {
   const kv_trace_reads *r = t->reads;
   return r && r->scan_layer ? r->scan_layer(t, index, e) : KV_OK;
@@ -143,9 +141,9 @@ static void begin_layer(kv_pass *p, kv_flight *f, int index,
   kv_layer_prompt(f->layer, team);
 }
 
-/* Checks the numbers of a layer that failed. They were finite when they were
- * first read; if they no longer are, somebody rewrote the file through a
- * mapping, which its modification time need not show. */
+/* Checks the numbers of a failed layer again. They were finite when first read.
+ * If they no longer are, somebody rewrote the file through a mapping, which may
+ * not change its modification time. */
 static kv_rc look_again(const kv_pass *p, int index, kv_err *e) {
   kv_err why = {0};
   if (!scan(p->trace, index, &why)) return KV_OK;
@@ -199,8 +197,8 @@ static void learn(kv_pass *p, const kv_flight *f, double took) {
   kv_groups_learn(&p->groups, took, f->n, f->cell, f->own);
 }
 
-/* Removes the last cells from the group; what this layer gave them so far is
- * discarded. */
+/* Removes the last cells from the group and discards what this layer gave them.
+ */
 static void shed(const kv_pass *p, kv_flight *f, int index, int n,
                  const kv_team *team) {
   for (int i = n; i < f->n; i++) {
@@ -213,11 +211,10 @@ static void shed(const kv_pass *p, kv_flight *f, int index, int n,
   kv_layer_only(f->layer, n, f->cell);
 }
 
-/* Predicts how long the group will take, once a few steps were measured,
- * counting a step as proportional to its row's length. If that is too long,
- * some cells are put off, unless more is done than is left. None is where
- * layers publish messages: a layer that is begun anew would find its own.
- * Called after the step of token t. */
+/* Predicts how long the group will take, once a few steps were measured; a step
+ * counts in proportion to its row's length. If that is too long, puts off some
+ * cells, unless more is done than is left. Puts off none if layers publish
+ * messages: a repeated layer would read its own. Called after token t. */
 static void weigh(kv_pass *p, kv_flight *f, int index, int t,
                   const kv_team *team) {
   const kv_shape *s = &p->cell[0]->shape;
@@ -294,8 +291,8 @@ static void walk_layer(kv_pass *p, kv_flight *f, int index,
 
 /* --- the trace ---------------------------------------------------------- */
 
-/* Layer by layer. With more threads than layers all threads share one layer;
- * otherwise each thread has its own. */
+/* Layer by layer. If there are more threads than layers, all threads share one
+ * layer; otherwise each has its own. */
 static void walk_layers(kv_pass *p) {
   int layers = p->trace->n_layers;
   if (p->in_flight == 1) {
@@ -332,10 +329,9 @@ static void walk_steps(kv_pass *p) {
   }
 }
 
-/* Replays the whole trace, layer by layer or, where
- * how->by_steps says so, step by step. Sets p->ended where it could not go on
- * to the end, with p->stopped or p->fault; cells that fail alone say so
- * themselves. */
+/* Replays the whole trace, step by step if how->by_steps, else layer by layer.
+ * Sets p->ended if it could not finish, with p->stopped or p->fault. Cells that
+ * fail alone record it themselves. */
 static void pass_walk(kv_pass *p) {
   if (p->how->by_steps)
     walk_steps(p);
@@ -355,7 +351,7 @@ static kv_rc open_worker(const kv_pass *p, const kv_plan *const *plan,
   return rc;
 }
 
-/* Collects the k of recall_budget of all cells; of every layer if they differ.
+/* Collects the k of recall_budget of all cells, for every layer if they differ.
  */
 static int gather_tops(const kv_pass *p, int *top) {
   int n = 0;
@@ -450,7 +446,7 @@ static void introduce(const kv_pass *p, kv_cell *c) {
   snprintf(c->result.isa, sizeof c->result.isa, "%s", isa);
 }
 
-/* Where layers read what those above publish, a cell is replayed whole. */
+/* If layers read messages of layers above, a cell is replayed whole. */
 static void forget_all(kv_pass *p, int c) {
   int layers = p->trace->n_layers;
   p->down = true;
@@ -460,7 +456,7 @@ static void forget_all(kv_pass *p, int c) {
   }
 }
 
-/* Prepares the cells and reads the layers that were kept. */
+/* Prepares the cells and reads the stored layers. */
 static kv_rc prepare_cells(kv_pass *p, kv_err *e) {
   const kv_replay_keeper *keep = p->how->keep;
   int layers = p->trace->n_layers;
@@ -484,11 +480,11 @@ static kv_rc prepare_cells(kv_pass *p, kv_err *e) {
   return rc;
 }
 
-/* Step by step the rows of other layers lie between a layer's: none is
+/* Step by step, other layers' rows come between a layer's rows, so none is
  * computed ahead. */
 static int tile_of(const kv_pass *p) {
   const kv_shape *s = &p->cell[0]->shape;
-  int whole = s->prompt_len; /* tokens, from the first on, that do not attend */
+  int whole = s->prompt_len; /* leading tokens that do not attend */
   if (p->how->by_steps || (!p->how->fidelity && !p->how->backend->ahead))
     return 1;
   for (int c = 0; c < p->cells; c++) {
@@ -498,8 +494,8 @@ static int tile_of(const kv_pass *p) {
   return kv_tile_steps(s, s->n_tokens - whole, p->how->tile);
 }
 
-/* What the backend is told of this replay: whom it asks to stop, and which
- * cells look ahead: as many, in their order, as fit beside the tile. */
+/* Tells the backend what to poll for a stop, and which cells compute ahead: in
+ * their order, as many as fit in memory beside the tile. */
 static void tell_plans(const kv_pass *p) {
   size_t left = KV_TILE_BYTES;
   for (int c = 0; c < p->cells; c++) {
@@ -544,7 +540,7 @@ static kv_rc open_lists(kv_pass *p, kv_cell *const *cell, int cells,
   return KV_OK;
 }
 
-/* Replays the layers that were not kept. */
+/* Replays the layers that were not stored. */
 static kv_rc walk(kv_pass *p, kv_err *e) {
   const kv_replay_keeper *keep = p->how->keep;
   kv_rc rc = prepare(p, e);
@@ -554,7 +550,7 @@ static kv_rc walk(kv_pass *p, kv_err *e) {
   return p->fault.rc ? kv_fail(e, p->fault.rc, "%s", p->fault.text) : KV_OK;
 }
 
-/* Finishes the rows, one thread a row. */
+/* Finishes the rows, each row in one thread. */
 static kv_rc finish(kv_pass *p, kv_err *e) {
   int threads = kv_threads_can(p->how->threads);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)

@@ -37,11 +37,10 @@ typedef struct kv_replay_keeper {
    * those layers are not replayed. */
   kv_rc (*begin)(void *self, int n, kv_cell *const *cell, bool *there,
                  kv_err *e);
-  /* Cells number at[n], among those of begin, have finished the layer (index),
-   * which took `seconds`. */
+  /* Cells at[n], numbered as in begin, have finished the layer (index), which
+   * took `seconds`. */
   void (*ended)(void *self, int n, const int *at, int layer, double seconds);
-  /* A group of n cells, including `first`, took `seconds`, more than 4/3 of
-   * `most`. */
+  /* A group of n cells, `first` among them, took `seconds` > 4/3 of `most`. */
   void (*slow)(void *self, const kv_cell *first, int n, double seconds);
   /* The walk is over. Not called without a walk: no layer had to be replayed,
    * or memory ran out before. cut: it was interrupted, or the trace is bad, and
@@ -51,16 +50,16 @@ typedef struct kv_replay_keeper {
 
 typedef struct kv_replay_how {
   const kv_backend *backend;
-  const kv_kernels *kernels; /* of exact rows and measures, and the reference */
+  const kv_kernels *kernels; /* for exact rows, measures and the reference */
   int threads;               /* >= 1; a walk uses one unless kv_replay_parallel;
                                 all threads finish rows */
   bool by_steps;             /* walk step by step */
   bool fidelity;             /* measure fidelity, not only digests and cost */
   int tile;           /* rows computed at once (sim/replay/measure/tile.h,
-                         ref/backend/ahead.h); 0: as many as pay */
+                         ref/backend/ahead.h); 0: as many as is fastest */
   bool scores;        /* also take digests of the scores that selections rank */
-  bool paged;         /* kv_plan.paged, of all cells */
-  kv_indices indices; /* kv_plan.indices, of all cells */
+  bool paged;         /* kv_plan.paged for all cells */
+  kv_indices indices; /* kv_plan.indices for all cells */
   const kv_watch *watch;        /* or NULL */
   const kv_replay_keeper *keep; /* or NULL */
   /* Reports units done since the last call, from any thread; or NULL. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The list of layouts, and the values of --layout: a new layout needs a row
+ * The list of layouts, and the values of --layout. A new layout needs a row
  * here, its words below, and a file.
  */
 #include "sim/replay/layout/layout.h"

@@ -6,9 +6,9 @@
  * A pool holds one side in one format. Page p of a pool holds the rows of
  * tokens pN .. pN+N-1 (by the places of entries) for everything that shares a
  * table: a lane, the lanes of a layer, or all layers. So rows fill pages in the
- * order of append and never move; a row that is recoded leaves its page, and
- * the new one is written into the page of its token in the new format's pool.
- * The same applies to a merged row that is not written over the raw one
+ * order of append and never move. A row that is recoded leaves its page, and
+ * the new one is written into its token's page in the new format's pool. A
+ * merged row does the same if it is not written over the raw one
  * (kv_means_in_place). A page is held from the first row written into it until
  * the last one leaves. The raw page into which the next token will be appended
  * is always held, until it is full.
@@ -29,17 +29,17 @@ typedef struct pages {
   kv_layout_state books; /* first */
   kv_layout_asked asked;
   int units;           /* tables of this layer: one for each lane, or one */
-  int per_pool, pools; /* pages of a pool in a table; number of pools */
+  int per_pool, pools; /* pages of a pool in a table; pools */
   int pool[KV_SIDES][KV_SLABS];                  /* number of the pool */
   int64_t row[2 * KV_SLABS], page[2 * KV_SLABS]; /* bytes, by pool */
   int points, lanes;
   int open;       /* raw page that is being filled, or -1 */
   int64_t live;   /* rows in pages */
-  int32_t *rows;  /* [units][pools][per_pool] rows, plus 1 for the page being
+  int32_t *rows;  /* [units][pools][per_pool] rows, plus 1 if it is being
                      filled */
   int32_t *wrote; /* same shape: rows ever written */
-  int32_t *left;  /* same shape: block since which it is free */
-  uint64_t *held; /* a bit a page, if units is 1 */
+  int32_t *left;  /* same shape: since which block the page is free */
+  uint64_t *held; /* a bit for each page, if units is 1 */
 } pages;
 
 static pages *of(kv_layout_state *s) { return (pages *)s; }
@@ -77,9 +77,9 @@ static kv_rc parse(const char *settings, kv_layout_asked *out, kv_err *e) {
 
 /* --- life --------------------------------------------------------------- */
 
-/* Numbers the pools in use and fills the bytes of their rows; returns how many.
- * A slot of a page is as large as a row of its format; what a coded group
- * shares is in the ledger's metadata. */
+/* Numbers the pools in use and computes the bytes of their rows; returns how
+ * many there are. A slot of a page is as large as a row of its format; what a
+ * coded group shares is in the ledger's metadata. */
 static int count_pools(const kv_layout_room *room, int pool[][KV_SLABS],
                        int64_t row[]) {
   int n = 0;
@@ -114,8 +114,8 @@ static void shared(const kv_layout_asked *asked, const kv_layout_room *room,
   for (int i = 0; i < KV_SIDES; i++) out->raw[i] = pool[i][KV_RAW];
 }
 
-/* A table of a pool has an entry for each page up to that of the newest token:
- * a page is found by its number, and that of a free one stays empty. */
+/* A pool's table has an entry for each page up to the newest token's: a page's
+ * number is its index, and the entry of a free page stays empty. */
 static int64_t map(const kv_layout_asked *asked, const kv_layout_room *room,
                    int step, int64_t held) {
   int pool[KV_SIDES][KV_SLABS];
@@ -253,8 +253,6 @@ static void entered(kv_layout_state *state, int step) {
     }
   s->open = open;
 }
-
-/* --- the end ------------------------------------------------------------ */
 
 static void end(kv_layout_state *state) {
   pages *s = of(state);

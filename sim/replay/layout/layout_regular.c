@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * base, and ls, la, hs, ha with :sparse or :max: regular indices, by which one
- * captured graph can serve all layers (costs: sim/replay/layout/regular.h;
+ * base, and ls, la, hs, ha with :sparse or :max: regular indices, with which
+ * one captured graph can serve all layers (costs: sim/replay/layout/regular.h;
  * words of --layout: regular.c).
  *
  * A lane holds a token while a row of its entry is stored, K or V, in any
  * format, and the entry's class is in views. An entry of another class
  * (needs.unread) is a clear bit of the masks, and a rewrite drops it. This
  * gives the length of each lane and the union over a layer's lanes; base also
- * needs which tokens these are. A layer is changed when its lanes (hs, ha) or
- * their union (ls, la) have lost a token in a block, or a bit came back: then
- * masks are rewritten, or the layer is. If lanes are distributed over ranks,
- * all this applies to each rank.
+ * needs the set of these tokens. A layer is changed when its lanes (hs, ha) or
+ * their union (ls, la) lost a token in a block, or a bit came back: then its
+ * masks, or the whole layer, are rewritten. If lanes are distributed over
+ * ranks, all this applies to each rank.
  *
- * Bits change when the block is compressed, those that come back first, so that
- * a union does not lose in between a token that another lane gets.
+ * Bits change when the block is compressed. Those that come back are set first,
+ * so that a union does not briefly lose a token that another lane gets.
  *
  * Invariants: the longest lane <= the union <= the sum of lanes; a lane has no
  * token that is not in the union.
@@ -29,23 +29,23 @@ typedef struct regular {
   kv_layout_state books; /* first */
   kv_regular_task task;
   int lanes, ranks, n_tokens, points, step;
-  size_t words;            /* of a bit a token */
+  size_t words;            /* words of a bitset of tokens */
   kv_regular_layer *layer; /* [ranks] */
   int64_t *n, *was;        /* [lanes] entries now, and after the last block */
   int64_t *joined;         /* [ranks] of the union after the last block */
   int16_t *rows;           /* [lanes][n_tokens] rows stored */
-  int32_t *sharers;        /* [ranks][n_tokens] lanes that hold it */
-  uint64_t *held;   /* of base: [ranks][words] a bit a token that any holds */
-  int32_t *nothing; /* of base: zeroes, as many as bits */
-  /* Where views leave out a class, else NULL: of each place of each lane its
-   * bits, and bytes of its rows; places that a retier named in this block. */
+  int32_t *sharers;        /* [ranks][n_tokens] lanes that hold the token */
+  uint64_t *held;          /* base: [ranks][words] a bit for each token held */
+  int32_t *nothing;        /* base: zeros, one for each bit */
+  /* If views leave out a class, else NULL: by place of each lane, its bits and
+   * the bytes of its rows; and the places that a retier named in this block. */
   uint8_t *bits;
   uint32_t *bytes;
   size_t *named, n_named;
   unsigned unread;
   int64_t row[KV_SIDES][KV_SLABS]; /* bytes */
   bool *back;                      /* [lanes] a bit came back in this block */
-  bool *back_joined;               /* [ranks] .. and into the union */
+  bool *back_joined;               /* [ranks] the same for the union */
 } regular;
 
 enum { CLEAR = 1, TO_CLEAR = 2, NAMED = 4 };
@@ -101,7 +101,7 @@ static kv_rc take_memory(regular *s, kv_err *e) {
   return kv_no_memory(e, "the indices of a layout", lanes * n);
 }
 
-/* stays: whatever its class, an entry that is stored counts. */
+/* stays: every stored entry counts, whatever its class. */
 static kv_rc take_masks(regular *s, const kv_layout_room *room, bool stays,
                         kv_err *e) {
   size_t places = (size_t)s->lanes * (size_t)s->n_tokens;
@@ -187,7 +187,7 @@ static uint64_t *held_of(const regular *s, int lane, int32_t place) {
   return &s->held[(size_t)rank_of(s, lane) * s->words + (size_t)place / 64];
 }
 
-/* The lane holds the token of a place, .. */
+/* From now on the lane holds the token of a place. */
 static void hold(regular *s, int lane, int32_t place) {
   s->n[lane]++;
   layer_of(s, lane)->kept++;
@@ -196,7 +196,7 @@ static void hold(regular *s, int lane, int32_t place) {
   *held_of(s, lane, place) |= 1ull << place % 64;
 }
 
-/* .. and no more. */
+/* The lane no longer holds it. */
 static void lose(regular *s, int lane, int32_t place) {
   s->n[lane]--;
   layer_of(s, lane)->kept--;
@@ -218,7 +218,7 @@ static void write_row(kv_layout_state *state, int lane, int side, int format,
     hold(s, lane, place);
 }
 
-/* A row whose bit is clear was vacated when it was cleared. */
+/* A row whose bit is clear was counted as vacated when it was cleared. */
 static void leave_row(kv_layout_state *state, int lane, int side, int format,
                       int32_t place) {
   regular *s = of(state);

@@ -2,8 +2,8 @@
  *
  * slots: one slot for each row, exactly as large as the row, freed as soon as
  * the row is left. There is no slack, so its bytes are the payload that the
- * ledger counts: the cost of a store that can free single rows, the baseline
- * for other layouts.
+ * ledger counts. This is a store that can free single rows: the baseline for
+ * other layouts.
  */
 #include "sim/replay/layout/layout.h"
 
@@ -46,7 +46,7 @@ static kv_rc open_slots(const kv_layout_asked *asked,
   return KV_OK;
 }
 
-/* Each row says in which slot it lies. */
+/* The table has the slot of each row. */
 static int64_t map(const kv_layout_asked *asked, const kv_layout_room *room,
                    int step, int64_t held) {
   (void)asked, (void)room, (void)step;

@@ -4,14 +4,14 @@
  * (ref/PAGES.md). A tier is a pair of formats, of K and of V, that stored
  * entries have after a compression: raw rows that a compression recodes are
  * never in a page. There are at most two tiers; the one with fewer tokens a
- * page is the high one. The count is of the pages of the real page manager, of
- * which each layer in flight has one, with as many pages as it may request.
+ * page is the high one. Pages are counted by the real page manager. Each layer
+ * in flight has its own, with as many pages as it may request.
  *
  * Blocks of the prompt, and of later prompts, reserve pages, compress, and
- * return unneeded pages; a step of decoding takes pages and returns none. Rows
- * that are left become free if they were never in a page (raw rows that a
- * compression coded or dropped), or if their page was returned: returning a
- * page that was reserved but never written frees nothing.
+ * return unneeded pages; a decode step takes pages and returns none. The memory
+ * of a left row becomes free if the row was never in a page (raw rows that a
+ * compression coded or dropped), or if its page was returned. Returning a page
+ * that was reserved but never written frees nothing.
  *
  * Invariants: kv_pages_sound; the pages are those found by a walk over the
  * tables; every stored entry is in a tier; tokens seen = entries of the high
@@ -32,21 +32,21 @@ typedef struct unified {
   int lanes, n_tokens, prompt_len, points, d, d_v;
   int64_t page;                      /* bytes */
   int64_t codes[KV_SIDES][KV_SLABS]; /* bytes of a row */
-  int64_t meta[KV_SIDES][KV_SLABS];  /* bytes beside it */
+  int64_t meta[KV_SIDES][KV_SLABS];  /* bytes of its metadata */
   kv_pages p;
   int tiers;
   kv_layout_tier tier[KV_TIERS];
   kv_pages_count *count;  /* [lanes] */
-  kv_pages_count *before; /* [lanes] the same when the block began */
+  kv_pages_count *before; /* [lanes] count when the block began */
   uint8_t *was;           /* [lanes][n_tokens] 1 + tier by place; 0: none */
   int step;               /* tokens seen */
-  bool whole;             /* so far every token is accounted for */
-  char why[256];          /* of books.fault */
+  bool whole;             /* has every token been accounted for so far? */
+  char why[256];          /* text of books.fault */
 } unified;
 
 static unified *of(kv_layout_state *s) { return (unified *)s; }
 
-/* --- settings and what suits --------------------------------------------- */
+/* --- settings ------------------------------------------------------------- */
 
 static kv_rc parse(const char *settings, kv_layout_asked *out, kv_err *e) {
   bool code = settings && !strcmp(settings, "code");
@@ -132,8 +132,8 @@ static void measure_rows(unified *s, const kv_layout_room *room) {
     }
 }
 
-/* Tokens of a page in the largest pair of formats that entries may have, 1 at
- * least: any table is long enough that is made for these. */
+/* Tokens of a page, at least 1, in the largest pair of formats that entries may
+ * have. A table for so few is long enough for any pair. */
 static int32_t fewest(const unified *s, int codings) {
   int largest[KV_SIDES] = {KV_RAW, KV_RAW};
   for (int side = 0; side < KV_SIDES; side++)
@@ -143,7 +143,7 @@ static int32_t fewest(const unified *s, int codings) {
         largest[side] = f;
   kv_page_token t = token_of(s, largest);
   int32_t n = kv_page_map_of(s->page, &t).tokens;
-  return n > 2 ? n - 2 : 1; /* padding, which is not a matter of size alone */
+  return n > 2 ? n - 2 : 1; /* padding depends on more than the size */
 }
 
 static kv_rc take_memory(unified *s, int codings, kv_err *e) {
@@ -236,8 +236,7 @@ static void add_tier(unified *s, const int16_t format[KV_SIDES]) {
     s->tier[s->tiers++] = t;
 }
 
-/* Looks for pairs that are new. Which is high is decided before the first page
- * is taken. */
+/* Adds new pairs. Decides which is high before the first page is taken. */
 static void learn(unified *s, const kv_replica *lane) {
   for (int l = 0; l < s->lanes && !s->books.fault; l++)
     for (int i = 0; i < lane[l].n && !s->books.fault; i++) {
@@ -254,7 +253,7 @@ static void learn(unified *s, const kv_replica *lane) {
   if (s->tiers < 2) s->p.shape.tokens[KV_LOW] = 0;
 }
 
-/* Counts a lane's entries; false: one is of no known tier. */
+/* Counts a lane's entries; false: one is in no known tier. */
 static bool count(unified *s, const kv_replica *lane, int l) {
   uint8_t *was = s->was + (size_t)l * (size_t)s->n_tokens;
   s->count[l] = (kv_pages_count){{0, 0}};
@@ -285,8 +284,8 @@ static void act(unified *s, kv_pages_phase phase, int tokens) {
     s->books.most_pages = kv_pages_used(&s->p);
 }
 
-/* What the tables hold, and what lies in it. Tokens that the pages of their
- * tier have no room for any more lay in those that went back. */
+/* Counts the pages that the tables hold, and what is in them. Tokens that no
+ * longer fit into their tier's pages were in pages that were returned. */
 static void walk(unified *s) {
   kv_layout_state *b = &s->books;
   b->pages = b->unused = 0;
@@ -327,8 +326,8 @@ static void compressed(kv_layout_state *state, int step,
   book(s);
 }
 
-/* What tables cost: as long as for these tiers alone, which nobody knew when
- * the manager was opened. The code goes by K8V8, if that is the largest. */
+/* Entries of tables that are long enough for the tiers seen, which were unknown
+ * at open. The variant `code` assumes K8V8 if that is the largest. */
 static void end(kv_layout_state *state) {
   static const kv_page_config most = {{8, 8}, {1, 1}};
   unified *s = of(state);
@@ -355,7 +354,7 @@ static void nothing(kv_layout_state *s, int lane, int side, int format,
   (void)s, (void)lane, (void)side, (void)format, (void)place;
 }
 
-/* A row that is left before its token was compressed lay in no page. */
+/* A row that is left before its token was compressed was in no page. */
 static void leave(kv_layout_state *state, int lane, int side, int format,
                   int32_t place) {
   unified *s = of(state);

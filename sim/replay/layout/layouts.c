@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The account of a cell's layouts (sim/replay/layout/layouts.h): its memory,
- * one layer's share, a replica of every lane of a layer in flight that reports
- * rows written and left to the layouts, and sums over layers for a row of
- * results.
+ * The account of a cell's layouts (sim/replay/layout/layouts.h): its memory;
+ * one layer's share; a replica of every lane of a layer in flight, which
+ * reports rows written and left to the layouts; and sums over layers for a row
+ * of results.
  */
 #include "sim/replay/layout/layouts_part.h"
 
@@ -101,7 +101,7 @@ int kv_layouts_seen(const kv_layouts *l, int block) {
   return past >= 0 ? prompt + past : (block + 1) * l->needs->block;
 }
 
-/* The row of the account to which the layer of that index adds. */
+/* The account's row that the index-th layer adds to. */
 static int layouts_row(const kv_layouts *l, int layer) {
   assert(layer >= 0 && layer < l->layers);
   return l->rows == 1 ? 0 : layer;
@@ -149,7 +149,7 @@ void kv_layouts_layer_copy(kv_layouts *l, int layer, kv_copier *x) {
 
 int64_t kv_layouts_name(const kv_layouts *l) {
   uint64_t x =
-      1469598103934665603u; /* FNV-1a of the names, each with its end */
+      1469598103934665603u; /* FNV-1a of the names, each with its NUL */
   for (int i = 0; i < l->n; i++)
     for (const char *c = l->of[i].asked->name;; c++) {
       x = (x ^ (uint8_t)*c) * 1099511628211u;
@@ -165,7 +165,7 @@ struct kv_layouts_flight {
   int layer, block, step, lanes;
   kv_replica *replica;             /* [lanes] */
   kv_layout_state **state;         /* [of->n] */
-  kv_layout_state *before;         /* [of->n] as it was before compression */
+  kv_layout_state *before;         /* [of->n] its state before compression */
   int64_t row[KV_SIDES][KV_SLABS]; /* bytes */
   int64_t vacated;                 /* in this block */
   kv_rows_listener listener;
@@ -284,7 +284,7 @@ static void tell_compressed(kv_layouts_flight *f) {
   }
 }
 
-/* Layers write apart from each other. */
+/* Each layer writes to its own part. */
 static void record(const kv_layouts_flight *f, const kv_layout_account *a,
                    const kv_layout_state *s, int64_t moved) {
   size_t at = (size_t)f->layer * (size_t)f->of->points + (size_t)f->block;
@@ -393,7 +393,7 @@ static sums sum_own(const kv_layouts *l, const kv_layout_account *a, int b) {
   return s;
 }
 
-/* --- pages that all layers share ----------------------------------------- */
+/* --- pages shared by all layers ------------------------------------------ */
 
 /* Scratch: pages held after a block, and while its layers compress. */
 typedef struct marks {
@@ -432,9 +432,9 @@ static void count(const kv_layout_account *a, const uint64_t *mark,
     }
 }
 
-/* For shared pages. One becomes free when the last layer has left it, so while
- * layers compress all pages are held that were held before, plus those that
- * tokens entered. */
+/* For shared pages. A page becomes free when the last layer has left it. So
+ * while layers compress, all pages are held that were held before, plus those
+ * that tokens entered. */
 static sums sum_shared(const kv_layouts *l, const kv_layout_account *a, int b,
                        const marks *m) {
   size_t bytes = a->words * sizeof *m->now;
@@ -449,8 +449,8 @@ static sums sum_shared(const kv_layouts *l, const kv_layout_account *a, int b,
   return s;
 }
 
-/* Adds the bytes of rows in shared pages, by the block since which the page is
- * free. */
+/* Adds the bytes of rows in shared pages that became free, by the block since
+ * which they are free. */
 static void free_shared(const kv_layouts *l, const kv_layout_account *a,
                         const marks *m, int64_t *freed) {
   size_t pages = (size_t)a->shared.pages;
@@ -488,8 +488,8 @@ static void take_tables(kv_layout_table_result *t, int64_t unused) {
   t->unused_peak = kv_larger(t->unused_peak, unused);
 }
 
-/* Adds one block; step NULL: one of the prompt's, of which the row has only
- * the peak and what was freed. */
+/* Adds one block; step NULL: a block of the prompt, of which the row records
+ * only the peak and the bytes freed. */
 static void take(kv_layout_result *r, const sums *s, int64_t payload,
                  kv_layout_step *step) {
   r->vacated += s->vacated;
@@ -501,7 +501,7 @@ static void take(kv_layout_result *r, const sums *s, int64_t payload,
   kv_layouts_take_step(r, s->pages, s->bytes, s->bytes - payload, step);
 }
 
-/* Tables after a block; -1: a mask says what counts, or nothing has to. */
+/* Bytes of the tables after a block; -1: there are none, or masks instead. */
 static void take_map(const kv_layouts *l, const kv_layout_account *a, int b,
                      int64_t pages, kv_layout_result *r) {
   const kv_layout_room room = {l->shape, l->needs, l->lanes, l->layers,
@@ -543,8 +543,7 @@ static void finish(const kv_layouts *l, const kv_layout_account *a,
   }
 }
 
-/* Clears everything except the name: a database may have filled numbers before.
- */
+/* Clears all but the name: a database may have filled in numbers before. */
 static void begin(kv_layout_result *r) {
   kv_layout_result empty = {0};
   memcpy(empty.name, r->name, sizeof empty.name);

@@ -41,8 +41,8 @@ void kv_layouts_close(kv_layouts *l); /* accepts NULL */
  * sim/replay/measure/cost.h. */
 void kv_layouts_layer_begin(kv_layouts *l, int layer);
 void kv_layouts_layer_copy(kv_layouts *l, int layer, kv_copier *x);
-/* A hash of the layouts' names in order; it distinguishes bytes of other
- * layouts. */
+/* A hash of the layouts' names, in order, to recognise bytes of other layouts.
+ */
 int64_t kv_layouts_name(const kv_layouts *l);
 
 /* Fills in the r->n_layouts elements of r->layout, whose names are set. Call it
@@ -67,8 +67,7 @@ void kv_layouts_flight_enter(kv_layouts_flight *f, int block, int step);
 void kv_layouts_flight_follow(kv_layouts_flight *f, const kv_lane *lane);
 void kv_layouts_flight_close_block(kv_layouts_flight *f);
 /* Ends the layer. KV_USAGE: a requested layout cannot hold what the method
- * stores. KV_INTERNAL: a record makes no sense, or a layout's counts do not
- * agree. */
+ * stores. KV_INTERNAL: a record makes no sense, or counts do not agree. */
 kv_rc kv_layouts_flight_end(kv_layouts_flight *f, kv_err *e);
 
 /* --- what was held, block by block, for pools of requests ---------------- */
@@ -80,11 +79,11 @@ static inline int64_t kv_larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* Bytes that a request holds at a block, in a layout without page tables. */
 typedef struct kv_layout_point {
-  int64_t most, bytes; /* most while its layers compress one after another;
-                          then; most >= bytes */
-  int64_t payload; /* bytes of these that hold rows; before the prompt's end it
-                      is unknown, and all count */
-  int64_t map;     /* of the tables that say where rows are */
+  int64_t most, bytes; /* the most while its layers compress one after another;
+                          after that; most >= bytes */
+  int64_t payload; /* bytes of these that hold rows. Unknown before the prompt's
+                      end, where all count */
+  int64_t map;     /* bytes of the tables that say where rows are */
 } kv_layout_point;
 
 /* What the layout with kv_layout_asked.record has recorded of a replayed cell;
@@ -93,10 +92,10 @@ typedef struct kv_layout_record {
   const kv_layouts *layouts;
   const kv_layout_asked *asked; /* NULL: no layout records */
   const kv_shape *shape;
-  int layers, lanes;  /* recorded ones; of a layer */
-  int blocks, points; /* of the prompt; in all, decode steps included */
-  /* With page tables, [layers][points][lanes] tokens by tier, [layers][points]
-   * entries that changed their tier, and [layers][KV_TIERS]; else NULL. */
+  int layers, lanes;  /* recorded layers; lanes of a layer */
+  int blocks, points; /* blocks of the prompt; these and the decode steps */
+  /* With page tables, else NULL: [layers][points][lanes] tokens by tier,
+   * [layers][points] entries that changed tier, and [layers][KV_TIERS]. */
   const kv_pages_count *count;
   const int64_t *moved;
   const kv_layout_tier *tier;

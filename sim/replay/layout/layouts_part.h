@@ -2,7 +2,7 @@
  *
  * Private to sim/replay/layout/layouts*.c: the counters of one cell's layouts,
  * block by block (a block: a piece of the prompt, or a decode step). [rows]: 1,
- * or one a layer if layers are kept apart. [points]: blocks.
+ * or one for each layer if layers are kept apart. [points]: blocks.
  */
 #ifndef KV_SIM_LAYOUTS_PART_H
 #define KV_SIM_LAYOUTS_PART_H
@@ -47,18 +47,18 @@ typedef struct kv_layout_account {
   const kv_layout_asked *asked;
   kv_layout_block *at; /* [rows][points] */
   int ranks;
-  kv_layout_regular *regular; /* [rows][points][ranks] if it has a task */
+  kv_layout_regular *regular; /* [rows][points][ranks], or NULL without task */
   kv_layout_tables *tables;   /* [rows] */
-  /* If asked->record and the layout has page tables, else NULL; by layer,
-   * whatever rows there are. */
+  /* If asked->record and the layout has page tables, else NULL; by layer, even
+   * if layers are not kept apart. */
   kv_pages_count *count; /* [layers][points][lanes] tokens by tier */
-  int64_t *moved;        /* [layers][points] entries that changed their tier */
+  int64_t *moved;        /* [layers][points] entries that changed tier */
   kv_layout_tier *tier;  /* [layers][KV_TIERS] */
-  /* If asked->record and it has none, else NULL. */
+  /* If asked->record and the layout has no page tables, else NULL. */
   kv_layout_point *point; /* [points], made by kv_layouts_finish */
   /* If layers share pages: */
-  kv_layout_shared shared; /* pages 0: they do not */
-  size_t words;            /* words of bits a block: 64 pages each */
+  kv_layout_shared shared; /* pages 0: not shared */
+  size_t words;            /* 64-bit words for a block's pages */
   kv_layout_bits *held;    /* [rows][points][words] pages held by any layer; in
                               base: tokens */
   kv_counter *wrote;       /* [rows][shared.pages] rows ever written to it */
@@ -68,8 +68,8 @@ typedef struct kv_layout_account {
 struct kv_layouts {
   const kv_shape *shape;
   const kv_needs *needs;
-  int layers, lanes;     /* recorded ones; of a layer */
-  int blocks;            /* of the prompt */
+  int layers, lanes;     /* recorded layers; lanes of a layer */
+  int blocks;            /* blocks of the prompt */
   int points;            /* all blocks, decode steps included */
   int rows;              /* layers if kept apart, else 1 */
   int n;                 /* layouts */
@@ -81,15 +81,15 @@ static inline bool kv_layout_tabled(const kv_layout *l) {
   return l->compressed && !l->task;
 }
 
-/* Adds a step to the row r, after a block whose vacated and freed rows r
- * already counts: pages and bytes held, and slack, a part of bytes. The means
- * in r are sums until kv_layouts_finish divides them. */
+/* Adds a step to the row r: pages and bytes held, and slack, a part of bytes. r
+ * already counts the block's vacated and freed rows. Its means are sums until
+ * kv_layouts_finish divides them. */
 void kv_layouts_take_step(kv_layout_result *r, int64_t pages, int64_t bytes,
                           int64_t slack, kv_layout_step *step);
 
 /* Fills in r, without dividing its means, from account a of a layout of regular
  * indices, after the replay; of several ranks the one that holds most. r has
- * its name and steps, and is 0 elsewhere. `of`: the cell's row, with its steps;
+ * its name and steps, and is 0 otherwise. `of`: the cell's row, with its steps;
  * joined: two scratch buffers of a->words words. Cannot fail. */
 void kv_layouts_regular(const kv_layouts *l, const kv_layout_account *a,
                         uint64_t *const joined[2], const kv_result *of,

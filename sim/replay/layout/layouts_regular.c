@@ -13,22 +13,21 @@ typedef struct share {
   const kv_layouts *l;
   const kv_layout_account *a;
   int rank, lanes;        /* lanes of a layer */
-  size_t words;           /* of its tokens, where it has bits of them */
+  size_t words;           /* words of a bitset of tokens, or 0 */
   uint64_t *now, *before; /* [words] scratch */
 } share;
 
 /* What the store holds after a block, and while it was compressed. */
 typedef struct held {
-  int64_t before, after; /* slots: of what was there and entered; compressed */
-  int64_t moves;         /* slots that a rewrite fills meanwhile */
+  int64_t before, after; /* slots: kept and entered; left after compression */
+  int64_t moves;         /* slots that a rewrite fills at that time */
   bool changed;
-  int64_t all,
-      mask;    /* slots of a store that drops nothing; bytes of masks, .. */
-  int64_t own; /* .. that the store itself has */
+  int64_t all, mask; /* slots of a store that drops nothing; bytes of masks */
+  int64_t own;       /* bytes of masks that the store itself has */
 } held;
 
-/* Bytes of a slot: the largest rows of K and of V that an entry may have, for
- * indices that are alike ask for places that are. */
+/* Bytes of a slot: the largest rows of K and of V that an entry may have,
+ * because equal indices need equal positions. */
 static int64_t slot_of(const kv_layouts *l) {
   int64_t sum = 0;
   for (int side = 0; side < KV_SIDES; side++) {
@@ -42,14 +41,14 @@ static int64_t slot_of(const kv_layouts *l) {
   return sum;
 }
 
-/* The bits below n, of word w. */
+/* The bits of word w below n. */
 static uint64_t below(size_t n, size_t w) {
   if (n >= 64 * (w + 1)) return ~0ull;
   return n > 64 * w ? (1ull << (n - 64 * w)) - 1 : 0;
 }
 
-/* Tokens that any of its lanes holds, into x->now; x->before: after the block
- * before. Is one gone that was held or entered, or another back? */
+/* x->now: the tokens that any lane holds; x->before: the same after the block
+ * before. Was a held or entered token lost, or did one come back? */
 static void count_all(const share *x, int b, kv_regular_counts *c) {
   size_t seen = b ? (size_t)kv_layouts_seen(x->l, b - 1) : 0;
   memcpy(x->before, x->now, x->words * sizeof *x->now);
@@ -90,7 +89,7 @@ static kv_regular_counts counts_of(const share *x, int b) {
   return c;
 }
 
-/* base has other indices when the union over all lanes has. */
+/* The indices of base change with the union over all lanes. */
 static held held_at(const kv_layout_account *a, const kv_regular_counts *c,
                     const kv_regular_counts *was, int64_t slots) {
   kv_regular_task task = a->asked->layout->task;
@@ -106,7 +105,7 @@ static held held_at(const kv_layout_account *a, const kv_regular_counts *c,
   return h;
 }
 
-/* The part of a block that only rewrites and decode steps have. */
+/* Counts the rewrite or decode step of a block. */
 static void race(kv_regular_race *race, const held *h, int64_t slot,
                  bool decodes) {
   int64_t all = h->all * slot + h->mask;
@@ -116,7 +115,7 @@ static void race(kv_regular_race *race, const held *h, int64_t slot,
                        h->moves * slot, all, h->mask);
 }
 
-/* Adds what every block has. */
+/* Adds what every block counts. */
 static void take(kv_layout_result *r, const held *h, int64_t slot,
                  int64_t vacated) {
   kv_layout_regular_result *g = &r->regular;
@@ -131,7 +130,7 @@ static void take(kv_layout_result *r, const held *h, int64_t slot,
   g->moved += h->moves * slot;
 }
 
-/* Adds what a step of the row has. */
+/* Adds what a step of the row counts. */
 static void take_step(kv_layout_result *r, bool one_mask,
                       const kv_regular_counts *c, int64_t bytes, int64_t slots,
                       kv_layout_step *step) {
@@ -142,7 +141,7 @@ static void take_step(kv_layout_result *r, bool one_mask,
                        bytes - (c->stored - c->masked), step);
 }
 
-/* Fills what is 0 of r. */
+/* Fills in the numbers that are 0 in r. */
 static void fill(const share *x, const kv_result *of, kv_layout_result *r) {
   const kv_layouts *l = x->l;
   kv_regular_counts was = {0};
@@ -196,7 +195,7 @@ void kv_layouts_regular(const kv_layouts *l, const kv_layout_account *a,
       fullest = x.rank;
     }
   }
-  if (fullest == a->ranks - 1) return; /* r has it */
+  if (fullest == a->ranks - 1) return; /* r has them */
   x.rank = fullest;
   *r = empty;
   fill(&x, of, r);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Regular indices (sim/replay/layout/regular.h): their costs, and their words
- * of --layout, such as "ls:sparse:masks=layer:tp=2".
+ * Regular indices (sim/replay/layout/regular.h): their costs, and their
+ * settings in --layout, such as "ls:sparse:masks=layer:tp=2".
  */
 #include "sim/replay/layout/regular.h"
 
@@ -75,8 +75,6 @@ void kv_regular_step(kv_regular_race *r, int64_t held, int64_t all) {
   if (r->paid_at < 0 && r->rewritten <= r->masked) r->paid_at = r->steps;
 }
 
-/* --- what --layout says of regular indices ------------------------------- */
-
 static kv_rc refuse_sum(const char *name, kv_err *e) {
   return kv_fail(
       e, KV_USAGE,
@@ -89,7 +87,7 @@ static bool lanes_share(const kv_layout_asked *a) {
   return a->layout->task == KV_REGULAR_LS || a->layout->task == KV_REGULAR_LA;
 }
 
-/* The first setting, but of base: how rows lie. */
+/* The first setting, except for base: how rows are stored. */
 static kv_rc take_how(const char *word, kv_layout_asked *out, kv_err *e) {
   const char *name = out->layout->name;
   out->sparse = !strcmp(word, "sparse");
@@ -145,7 +143,7 @@ static kv_rc take_more(const char *word, kv_layout_asked *out, kv_err *e) {
                  out->layout->name, word);
 }
 
-/* Names are the same however settings were ordered. */
+/* Makes the name the same whatever the order of the settings. */
 static void write_name(kv_layout_asked *out) {
   char ranks[16] = "";
   bool base = out->layout->task == KV_REGULAR_BASE;

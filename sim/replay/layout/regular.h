@@ -27,10 +27,10 @@ typedef enum kv_regular_task {
 } kv_regular_task;
 
 /* Entries of one layer's lanes after a block. If heads are divided among ranks,
- * here and below: of one rank's lanes. */
+ * these and the counts below are of one rank's lanes. */
 typedef struct kv_regular_layer {
   int64_t kept, fullest; /* in all lanes; in the longest */
-  int64_t joined;        /* in the union over lanes */
+  int64_t joined;        /* in their union */
   int64_t stored;        /* bytes of rows */
   int64_t masked;        /* bytes of these rows that are masked out */
   int64_t vacated;       /* bytes of rows left or masked out in this block */
@@ -40,7 +40,7 @@ typedef struct kv_regular_layer {
 
 /* Entries of a model's lanes at one moment. */
 typedef struct kv_regular_counts {
-  int64_t layers, lanes; /* lanes of a layer */
+  int64_t layers, lanes; /* lanes: of a layer */
   int64_t seen;          /* tokens so far: entries of a lane without drops */
   int64_t kept;          /* in all lanes */
   int64_t fullest;       /* in the longest lane */
@@ -49,8 +49,7 @@ typedef struct kv_regular_counts {
   int64_t widest;        /* in the largest union of a layer */
   int64_t all;           /* in the union over all lanes */
   bool changed_all;      /* in this block that union lost or regained a token */
-  /* Layers whose own set changed: how many, and their share of kept and of the
-   * unions. */
+  /* Layers whose own set changed: their number, and sums of kept and joined. */
   int64_t changed, changed_kept, changed_joined;
   int64_t stored, masked, vacated; /* bytes, as in kv_regular_layer */
 } kv_regular_counts;
@@ -60,16 +59,16 @@ typedef struct kv_regular_counts {
 int64_t kv_regular_slots(kv_regular_task task, bool sparse,
                          const kv_regular_counts *c);
 /* Bytes of the masks: one bit for each token seen, in whole bytes, for each
- * lane; one: for each layer, if one mask serves its lanes. */
+ * lane or, if `one` mask serves all lanes of a layer, for each layer. */
 int64_t kv_regular_mask(bool one, const kv_regular_counts *c);
-/* Entries that lanes read, all of them and the longest. With masks of their own
- * they read what they hold; one: what any lane of their layer holds. */
+/* Entries that lanes read, all and the longest: what they hold or, if `one`
+ * mask serves a layer, what any lane of the layer holds. */
 int64_t kv_regular_kept(bool one, const kv_regular_counts *c);
 int64_t kv_regular_fullest(bool one, const kv_regular_counts *c);
 /* Slots that a rewrite of the changed layers fills. */
 int64_t kv_regular_moves(kv_regular_task task, const kv_regular_counts *c);
 
-/* --- the step from which on a rewrite has paid --------------------------- */
+/* --- when a rewrite has paid off ----------------------------------------- */
 
 __extension__ typedef unsigned __int128 kv_regular_wide;
 
@@ -78,20 +77,20 @@ __extension__ typedef unsigned __int128 kv_regular_wide;
  * kernels are bound by memory and rows have no timings. */
 typedef struct kv_regular_race {
   bool begun;      /* there was a rewrite */
-  int64_t steps;   /* decode steps since */
+  int64_t steps;   /* decode steps since the first rewrite */
   int64_t paid_at; /* the first decode step after which the rewritten store's
                       integral is smaller or equal; -1: none so far */
   kv_regular_wide rewritten, masked; /* bytes held x bytes touched */
 } kv_regular_race;
 
 void kv_regular_begin(kv_regular_race *r); /* empties it */
-/* A rewrite. Meanwhile `held` bytes exist, old and new rows; `moved` bytes are
- * each read and written. The masked store holds `all` bytes and writes masks of
- * `mask` bytes. */
+/* Counts a rewrite. During it `held` bytes exist, old and new rows; `moved`
+ * bytes are each read and written. The masked store holds `all` bytes and
+ * writes masks of `mask` bytes. */
 void kv_regular_rewrite(kv_regular_race *r, int64_t held, int64_t moved,
                         int64_t all, int64_t mask);
-/* A decode step: the rewritten store loads all `held` bytes, the masked one all
- * `all`. Does nothing before a rewrite. */
+/* Counts a decode step: the rewritten store loads all `held` bytes, the masked
+ * one all `all`. Does nothing before a rewrite. */
 void kv_regular_step(kv_regular_race *r, int64_t held, int64_t all);
 
 #endif

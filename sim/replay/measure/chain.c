@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Chains of sums (sim/replay/measure/chain.h).
- * Four sums side by side in named variables: an array would live in memory, and
- * each addition would wait for a store.
+ * Chains of sums (sim/replay/measure/chain.h). Four sums run side by side in
+ * named variables: an array would live in memory, and each addition would wait
+ * for a store.
  */
 #include "sim/replay/measure/chain.h"
 
@@ -45,22 +45,20 @@ void kv_chain_gap(int n, const float *const p[KV_TOGETHER],
   sum[3] = d;
 }
 
-/* --- walk ---------------------------------------------------------------- */
-
 /* Three sums of four heads in one walk. The terms of a block of tokens are
- * computed first, side by side, for no term waits for another; then the twelve
- * chains take them in order. */
+ * computed first, in parallel, because they do not depend on each other. Then
+ * the twelve chains add them in order. */
 
 _Static_assert(KV_TOGETHER == 4, "the sums below are written out");
 
-enum { BLOCK = 32 }; /* listed tokens: their terms stay in the first cache */
+enum { BLOCK = 32 }; /* listed tokens: their terms fit in the L1 cache */
 
 typedef struct terms {
   double mass[KV_TOGETHER][BLOCK], kl[KV_TOGETHER][BLOCK],
       gap[KV_TOGETHER][BLOCK];
 } terms;
 
-/* The p of count tokens, in a row: as they lie, or gathered. */
+/* The p of `count` tokens: in place if they are consecutive, else gathered. */
 static const float *of_tokens(const float *x, const int32_t *token, int count,
                               float *room) {
   if (count == BLOCK && token[BLOCK - 1] - token[0] == BLOCK - 1)
@@ -69,7 +67,7 @@ static const float *of_tokens(const float *x, const int32_t *token, int count,
   return room;
 }
 
-/* Loops of constant length are what a compiler makes vectors of. */
+/* The loop has a constant length so that compilers vectorize it. */
 static void fill(const float *share, const float *log_share, const float *p,
                  const float *log_p, double *mass, double *kl, double *gap) {
   for (int i = 0; i < BLOCK; i++) {
@@ -81,7 +79,7 @@ static void fill(const float *share, const float *log_share, const float *p,
   }
 }
 
-/* The chains of a head. Named variables: an array would live in memory. */
+/* The chains of a head, in named variables: see above. */
 #define ADD_MASS(h) mass##h += t->mass[h][i]
 #define ADD_KL(h) kl##h += t->kl[h][i]
 #define ADD_GAP(h) gap##h += t->gap[h][i]
@@ -92,8 +90,8 @@ static void fill(const float *share, const float *log_share, const float *p,
 #define CLOSE(h)                                                               \
   sum[h] = (kv_walked) { mass##h, kl##h, gap##h }
 
-/* Adds the terms of count listed tokens, and before each the p of those that
- * are not listed, from token `at` on; returns the token after the last. */
+/* Adds the terms of `count` listed tokens. Before each it adds the p of the
+ * tokens not listed, from token `at` on. Returns the token after the last. */
 static int add(const terms *t, int at, int count, const int32_t *token,
                const float *const p[KV_TOGETHER], kv_walked *sum) {
   OPEN(0);
@@ -108,7 +106,7 @@ static int add(const terms *t, int at, int count, const int32_t *token,
   return at;
 }
 
-/* The tokens after the last one listed. */
+/* Adds the p of the tokens after the last one listed. */
 static void add_rest(int at, int n, const float *const p[KV_TOGETHER],
                      kv_walked *sum) {
   OPEN(0);

@@ -28,7 +28,7 @@ typedef struct kv_walked {
 } kv_walked;
 
 /* One walk over tokens 0..n-1 for heads that view the same m of them, token[m]
- * ascending. share[m] and log_share[m]: p^ and its log by place in the view;
+ * ascending. share[m] and log_share[m]: p^ and its log by index in the view;
  * p[n] and log_p[n] by token. sum is overwritten. */
 void kv_chain_walk(int n, int m, const int32_t *token,
                    const float *const share[KV_TOGETHER],

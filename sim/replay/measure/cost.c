@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The ledger (sim/replay/measure/cost.h): feeding it, where integers are added
- * or maximised, and its totals, sums over layers that are divided once at the
- * end. Counters are in bytes unless said otherwise.
+ * The ledger (sim/replay/measure/cost.h). While it is fed, integers are added
+ * or maximised. The totals are sums over layers that are divided once at the
+ * end. Counters are in bytes unless a comment says otherwise.
  */
 #include "sim/replay/measure/cost.h"
 
@@ -14,39 +14,39 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One block of the prompt, or one decode step: sums over layers, but for the
- * excesses, which are the largest of a layer (INT64_MIN: none closed there). */
+/* One block of the prompt, or one decode step: sums over layers, except the
+ * excesses, which are a layer's largest (INT64_MIN: none closed the block). */
 typedef struct kv_cost_block {
-  kv_counter compressed[KV_N_BYTE_KINDS]; /* held after compression, by kind as
-                                             kv_byte_kind_at numbers them */
-  kv_counter excess;       /* held before compression beyond that */
-  kv_counter made;         /* rows of a step that a group holds together */
-  kv_counter codes_excess; /* the same of payload alone */
+  kv_counter compressed[KV_N_BYTE_KINDS]; /* held after compression, by kind
+                                             (kv_byte_kind_at) */
+  kv_counter excess;       /* held before compression, less that */
+  kv_counter made;         /* decoded rows of a step, held by a group */
+  kv_counter codes_excess; /* the excess of payload alone */
   kv_counter read, scanned, fetched;
-  kv_counter attended; /* entries, over query heads */
+  kv_counter attended; /* entries, summed over query heads */
 } kv_cost_block;
 
-/* Of all blocks: records of verbs, and bytes that they moved. */
+/* Over all blocks: records of verbs, and bytes that they moved. */
 typedef struct kv_cost_changes {
   kv_counter records, moved;
 } kv_cost_changes;
 
 struct kv_cost {
   const kv_shape *shape;  /* the caller's */
-  int layers, lanes;      /* recorded ones; of a layer */
-  int blocks, points;     /* of the prompt; decode steps included */
-  int rows;               /* layers if they are held apart, else 1 */
-  const int *window;      /* [layers] of kv_cost_take_windows; not owned */
-  const int *group;       /* [layers] of kv_cost_take_groups; not owned */
+  int layers, lanes;      /* recorded layers; lanes of a layer */
+  int blocks, points;     /* blocks of the prompt; these and the decode steps */
+  int rows;               /* layers if they are kept apart, else 1 */
+  const int *window;      /* [layers] from kv_cost_take_windows; not owned */
+  const int *group;       /* [layers] from kv_cost_take_groups; not owned */
   int left;               /* layers on which the method does not run */
-  int64_t queries;        /* bytes of kv_cost_take_queries */
+  int64_t queries;        /* bytes from kv_cost_take_queries */
   kv_cost_block *at;      /* [rows][points] */
   kv_cost_changes *verbs; /* [rows] */
   int32_t *kept;          /* [layers][lanes] entries at the end */
 };
 
-/* The counters of one row (a layer's where they are held apart, else row 0) and
- * block, which must exist (asserted). */
+/* The counters of a block (asserted to exist) in a row: a layer if layers are
+ * kept apart, else row 0. */
 static inline kv_cost_block *kv_cost_block_of(const kv_cost *c, int row,
                                               int block) {
   assert(row >= 0 && row < c->rows && block >= 0 && block < c->points);
@@ -58,7 +58,7 @@ size_t kv_cost_mark_size(const kv_shape *shape) {
   return (size_t)shape->n_tokens * (1 + KV_MAX_CODINGS);
 }
 
-/* Of K at k_slab or V at v_slab. */
+/* Bytes of a coded block with `members` rows; slab: k_slab or v_slab. */
 static int64_t coded_bytes(const kv_lane *l, const kv_slab *slab, int format,
                            int members) {
   assert(format >= KV_CODED && format < KV_CODED + l->needs->codings);
@@ -66,8 +66,9 @@ static int64_t coded_bytes(const kv_lane *l, const kv_slab *slab, int format,
   return (int64_t)(size.codes + size.metadata);
 }
 
-/* Why an entry is read: a head attends it, or what it decodes to is a part of
- * one that is attended; or its K and V as they came are such a part. */
+/* READ: a head attends the entry, or an attended one decodes from what it
+ * decodes to. READ_AS_IT_CAME: an attended one decodes from its original rows.
+ */
 enum { READ = 1, READ_AS_IT_CAME };
 
 /* Marks the entries that at least one head attends. */
@@ -79,14 +80,14 @@ static void mark_union(const kv_seen *seen, uint8_t *mark) {
   }
 }
 
-/* Of entry i in a layered coding; NULL: in no such one. */
+/* The layered coding of entry i; NULL: none. */
 static const kv_coding *layered_of(const kv_lane *l, int i) {
   int f = l->needs->codings && l->k ? l->k[i].format : KV_RAW;
   const kv_coding *c = f < KV_CODED ? NULL : &l->needs->coding[f - KV_CODED];
   return c && c->format->layered ? c : NULL;
 }
 
-/* The entry of a token that a block names. Entries stand by their ids. */
+/* The entry of a token that a block names; entries are in order of ids. */
 static int entry_of(const kv_lane *l, int id) {
   int i = id < l->n ? id : l->n - 1;
   while (i > 0 && l->id[i] != (uint32_t)id) i--;
@@ -107,8 +108,8 @@ static void mark_named(const kv_lane *l, const kv_coding *c, int i,
   }
 }
 
-/* Marks what decoding the marked ones reads: tokens that their blocks name, all
- * of them no later ones. Returns how many rows are made so. */
+/* Marks the entries that decoding a marked entry reads: the tokens that its
+ * block names, none of them later. Returns the number of rows decoded. */
 static int mark_parts(const kv_lane *l, uint8_t *mark) {
   int made = 0;
   for (int i = l->n - 1; i >= 0; i--) {
@@ -149,7 +150,7 @@ static int64_t side_bytes(const kv_lane *l, const kv_cell_ref *ref,
   return sum;
 }
 
-/* Of these of K and V those that are counted twice, where V is a part of K. */
+/* K and V bytes that are counted twice if V is a part of K. */
 static int64_t shared_bytes(const kv_lane *l, const uint8_t *mark) {
   int64_t sum = 0;
   for (int i = 0; l->shape->shared && i < l->n; i++)
@@ -172,13 +173,13 @@ int64_t kv_cost_marked(const kv_lane *l, uint8_t *mark) {
          shared_bytes(l, mark);
 }
 
-/* Leaves marked what lies in the host's memory. */
+/* Unmarks all entries that are not in host memory. */
 static void mark_host(const kv_lane *l, uint8_t *mark) {
   for (int i = 0; i < l->n; i++)
     if (!(l->needs->host >> kv_class_of(l, i) & 1)) mark[i] = 0;
 }
 
-/* Every entry is read, as it stands: no need to mark them one by one. */
+/* Is every entry read as stored? Then they need not be marked one by one. */
 static bool reads_lane(const kv_lane *l, const kv_seen *seen) {
   bool layered = false, all = false;
   for (int c = 0; c < l->needs->codings; c++)
@@ -216,7 +217,7 @@ kv_cost_row kv_cost_view(const kv_seen *seen, uint8_t *mark) {
 }
 
 /* Bytes that one recode record wrote. Its payload: K format, V format, ids in
- * call order; one group a side. */
+ * call order; K and V are one group each. */
 static int64_t recoded_bytes(const kv_lane *l, const uint32_t *payload,
                              int members) {
   int k = (int32_t)payload[0], v = (int32_t)payload[1];
@@ -242,8 +243,6 @@ kv_cost_verbs kv_cost_lane_verbs(const kv_lane *l) {
   return v;
 }
 
-/* --- total --------------------------------------------------------------- */
-
 /* A kv_cost_block of all layers, as plain numbers. */
 typedef struct sums {
   kv_bytes compressed;
@@ -254,7 +253,7 @@ typedef struct sums {
 
 /* The sum of min(t, most) over t = first..last. */
 static int64_t sum_of(int64_t first, int64_t last, int64_t most) {
-  int64_t even = last < most ? last : most; /* t up to here counts as t */
+  int64_t even = last < most ? last : most; /* up to here, min(t, most) = t */
   if (even < first) return most * (last - first + 1);
   return (first + even) * (even - first + 1) / 2 + most * (last - even);
 }
@@ -277,8 +276,8 @@ static int64_t dense_bytes(const kv_cost *c, int t) {
          c->shape->n_kv_heads * kv_token_bytes(c->shape);
 }
 
-/* What is held beyond `compressed` while a layer attends and compresses: the
- * most of all groups of layers, or, without groups, of all layers. */
+/* Most bytes held beyond `compressed` while a layer attends and compresses: the
+ * maximum over groups of layers or, without groups, over layers. */
 static int64_t excess_at(const kv_cost *c, int block) {
   int64_t most = INT64_MIN, of_group = INT64_MIN, made = 0;
   for (int r = 0; r < c->rows; r++) {
@@ -310,7 +309,7 @@ static sums sum_at(const kv_cost *c, int block) {
   return s;
 }
 
-/* Within a prompt that enters after decoding began nothing closes. */
+/* A prompt that enters after decoding began closes no block before its end. */
 static bool closed(const sums *s) { return s->excess != INT64_MIN; }
 
 static int64_t total_of(const sums *s) {
@@ -357,8 +356,8 @@ static bool is_left(const kv_cost *c, int layer) {
   return c->left && c->window[layer];
 }
 
-/* Entries that the query heads of the other layers attend to at the step of t
- * tokens seen. */
+/* Entries that the query heads of the layers without the method attend to, at
+ * the step of t tokens seen. */
 static int64_t left_at(const kv_cost *c, int t) {
   int64_t sum = 0;
   for (int l = 0; c->window && l < c->layers; l++)
@@ -366,8 +365,8 @@ static int64_t left_at(const kv_cost *c, int t) {
   return sum * c->shape->n_heads;
 }
 
-/* Totals over t = prompt_len..T after compression, as far as something closes
- * there, and over the decode steps: those that attend. */
+/* Totals over t = prompt_len..T at which a block ends, after compression, and
+ * over the decode steps: those that attend. */
 static void sum_steps(const kv_cost *c, kv_totals *t) {
   const kv_shape *s = c->shape;
   int64_t codes = 0, read = 0, scanned = 0, attended = 0, dense = 0, left = 0;
@@ -426,7 +425,7 @@ static void count_kept(const kv_cost *c, kv_totals *t) {
   t->kept_max = most;
 }
 
-/* Parts are layers, then KV heads, then bins, which keep their NaN. */
+/* Parts are layers, then KV heads, then bins, whose `kept` stays NaN. */
 static void fill_parts(const kv_cost *c, kv_result *r) {
   int heads = c->shape->n_kv_heads, per = c->lanes / heads;
   for (int i = 0; i < r->n_parts; i++) {
@@ -447,7 +446,7 @@ kv_rc kv_cost_finish(const kv_cost *c, kv_result *r, kv_err *e) {
   r->n_steps = n;
   for (int i = 0; i < n; i++) {
     sums s = sum_at(c, c->blocks - 1 + i);
-    bool here = !i || closed(&s); /* else as before the block that enters */
+    bool here = !i || closed(&s); /* else inside a prompt: as before it */
     r->step[i] = (kv_step_cost){
         c->shape->prompt_len + i, here ? total_of(&s) : r->step[i - 1].bytes,
         here ? s.compressed.payload : r->step[i - 1].codes, s.read, s.scanned};

@@ -77,8 +77,7 @@ int64_t kv_dense_tokens(int layers, const int *window, int first, int last,
 
 /* One layer's counters, only in a ledger opened with `apart` (asserted). begin
  * clears them, except the entries kept. copy copies all of them
- * (sim/replay/measure/copier.h), between ledgers with the same shape, lanes and
- * blocks. */
+ * (sim/replay/measure/copier.h), between ledgers opened alike. */
 void kv_cost_layer_begin(kv_cost *c, int layer);
 void kv_cost_layer_copy(kv_cost *c, int layer, kv_copier *x);
 
@@ -120,8 +119,7 @@ void kv_cost_mark_fetched(const kv_seen *seen, uint8_t *mark);
 int64_t kv_cost_marked(const kv_lane *lane, uint8_t *mark);
 
 /* Counts the memory operations that a lane recorded in the current block. Call
- * it after compression and before the backend's end_step, which drops the
- * records. */
+ * it after compression and before end_step, which drops the records. */
 typedef struct kv_cost_verbs {
   int64_t records; /* of verbs */
   int64_t moved;   /* K and V bytes written anew by merges and coding */

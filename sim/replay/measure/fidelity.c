@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- memory ------------------------------------------------------------- */
-
 static int width_of(const kv_fidelity *f, kv_measure m) {
   if (kv_measured_of(m) == KV_OF_PROMPT) return f->rows;
   if (kv_measured_of(m) == KV_OF_SEARCHES) return f->searches;
@@ -63,8 +61,6 @@ void kv_fidelity_close(kv_fidelity *f) {
   free(f->search_at);
   free(f);
 }
-
-/* --- one layer ---------------------------------------------------------- */
 
 void kv_fidelity_layer_begin(kv_fidelity *f, int layer) {
   double *v = kv_spill_slice(&f->spill, layer);

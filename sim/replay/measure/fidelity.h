@@ -63,8 +63,7 @@ void kv_fidelity_close(kv_fidelity *f); /* accepts NULL */
  * `begin`, which sets them to NaN, before the layer's first row. Call `end`
  * after its last; it lets them leave memory. `copy` writes a finished layer's
  * values, or reads them instead of begin, rows and end
- * (sim/replay/measure/copier.h); both sides must be opened with the same
- * arguments. */
+ * (sim/replay/measure/copier.h); both must be opened alike. */
 void kv_fidelity_layer_begin(kv_fidelity *f, int layer);
 void kv_fidelity_layer_end(const kv_fidelity *f, int layer);
 void kv_fidelity_layer_copy(kv_fidelity *f, int layer, kv_copier *x);
@@ -76,8 +75,7 @@ void kv_fidelity_layer_copy(kv_fidelity *f, int layer, kv_copier *x);
 void kv_fidelity_row(kv_fidelity *f, int layer, const kv_seen *seen,
                      kv_truth *truth);
 
-/* The same for a row of the prompt after its first chunk: only the measures for
- * such rows. */
+/* The same for a prompt row after the first chunk, with measures for those. */
 void kv_fidelity_prompt_row(kv_fidelity *f, int layer, const kv_seen *seen,
                             kv_truth *truth);
 

@@ -20,19 +20,19 @@ typedef struct kv_search {
 } kv_search;
 
 struct kv_fidelity {
-  const kv_shape *shape; /* the caller's */
-  int layers, *layer;    /* recorded ones; [layers] the model's numbers */
-  int *budget;           /* [layers] entries: the k of recall_budget; below 1 in
-                            the first: that measure has no values */
-  int steps;             /* decode steps */
-  int searches;          /* rows that look for a needle */
-  kv_search *search;     /* [searches], steps ascending */
-  int32_t *search_at;    /* [steps] index in search, or -1 */
-  int rows;              /* of the prompt after its first chunk */
+  const kv_shape *shape;     /* the caller's */
+  int layers, *layer;        /* recorded ones; [layers] the model's numbers */
+  int *budget;               /* [layers] entries: the k of recall_budget; first
+                                below 1: no values */
+  int steps;                 /* decode steps */
+  int searches;              /* rows that look for a needle */
+  kv_search *search;         /* [searches], steps ascending */
+  int32_t *search_at;        /* [steps] index in search, or -1 */
+  int rows;                  /* rows of the prompt after its first chunk */
   int width[KV_MEASURES];    /* values of a head: steps, searches, rows or 0 */
-  size_t start[KV_MEASURES]; /* of a measure's values in its layer's slice */
-  size_t values;             /* of a layer, all measures */
-  kv_spill spill;            /* a slice a layer: [measure][n_heads][width] */
+  size_t start[KV_MEASURES]; /* of a measure's values in a layer's slice */
+  size_t values;             /* values of a layer, all measures */
+  kv_spill spill;            /* slices of layers: [measure][n_heads][width] */
 };
 
 static inline kv_measured kv_measured_of(kv_measure m) {
@@ -54,7 +54,7 @@ kv_rc kv_search_plan(kv_fidelity *f, int n, const kv_needle *needle, kv_err *e);
 
 /* Fills in the needle measures of search `at` (an index in f->search) for query
  * head h of the layer of index `layer`. exact[]: the tokens' exact
- * probabilities; share[i]: p^ of the whole entry at place i of the view. */
+ * probabilities; share[i]: p^ of the whole entry at index i of the view. */
 void kv_search_row(kv_fidelity *f, int layer, int h, int at,
                    const kv_lane *lane, const kv_view *view, const float *exact,
                    const float *share);

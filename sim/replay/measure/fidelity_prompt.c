@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The common part of measuring rows of decoding and of a prompt, and the
- * measures of rows of a prompt that is read in chunks. Cost: O(t) a head, no
- * allocation.
+ * What measuring decode rows and prompt rows has in common, and the measures of
+ * rows of a prompt that is read in chunks. Cost: O(t) a head, no allocation.
  */
 #include "sim/replay/measure/row_part.h"
 
 #include <assert.h>
 #include <math.h>
 
-/* a / b, where 0/0 is 0 and x/0 is null (NaN), as is what is made of one. */
+/* a / b, where 0/0 is 0 and x/0 is null (NaN). A null operand gives null. */
 static double ratio(double a, double b) {
   if (a == 0 && b == 0) return 0;
   return b > 0 ? a / b : (double)NAN;
@@ -26,7 +25,7 @@ void kv_row_output(const kv_row *r, int h, double *error, double *most) {
     square += gap * gap;
     *most = fabs(gap) > *most ? fabs(gap) : *most;
   }
-  if (isnan(square)) *most = (double)NAN; /* a maximum passes over it */
+  if (isnan(square)) *most = (double)NAN; /* a maximum would skip a NaN */
   *error = ratio(sqrt(square), r->truth->norm[r->head0 + h]);
 }
 

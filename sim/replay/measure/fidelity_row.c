@@ -8,9 +8,9 @@
  *     every recall is 1.
  *
  *   otherwise, per query head: compute p^ over the view and its log, and list
- *     the tokens of the view in ascending order. One walk over those gives the
- *     masses, KL and recalls, and spreads p^ over the tokens; one pass over all
- *     tokens gives TV for KV_TOGETHER heads at a time.
+ *     the tokens of the view in ascending order. One walk over the list gives
+ *     the masses, KL and recalls, and spreads p^ over the tokens; one pass over
+ *     all tokens gives TV for KV_TOGETHER heads at a time.
  *
  * Cost: O(t) a head, no allocation.
  */
@@ -47,8 +47,8 @@ static void name_entries(const kv_view *v, int32_t *entry) {
       entry[n + i] = v->run[r].first + i;
 }
 
-/* Fills p^ of n places of head h and of its sink, and the log of what each
- * member of an entry gets. */
+/* Computes p^ of the view's n entries and of the sink for head h, and the log
+ * of the p^ of each member of an entry. */
 static void fill_share(const kv_row *r, int h, int n, float *share,
                        float *log_share, float *sink) {
   const kv_kernels *k = r->truth->kernels;
@@ -64,8 +64,8 @@ static void fill_share(const kv_row *r, int h, int n, float *share,
   k->log(log_share, n, log_share);
 }
 
-/* Lists the tokens of the n entries in ascending order, with the place that
- * each came from; returns how many. */
+/* Lists the tokens of the n entries in ascending order, with their indexes in
+ * the view; returns how many. */
 static int list_tokens(const kv_row *r, int n, const int32_t *entry) {
   const kv_lane *l = r->lane;
   const kv_compare *c = &r->truth->compare;
@@ -101,8 +101,8 @@ int kv_row_list(kv_row *r, const kv_view *v) {
   return m;
 }
 
-/* What the sink, one more outcome beside the tokens, adds to KL and to the sum
- * of |p - p^|; p_sink and p^_sink are as those of a token. */
+/* What the sink, an outcome besides the tokens, adds to KL and to the sum of
+ * |p - p^|. Its p and p^ are like a token's. */
 static double sink_kl(const kv_row *r, int h, float share) {
   float exact = r->truth->sink_p[r->head0 + h];
   if (!r->truth->sinks || share < tiny) return 0;
@@ -130,7 +130,7 @@ typedef struct sums {
 /* The exact row of one query head. */
 typedef struct exact {
   const float *s, *p, *log_p;
-  const kv_top_cut *cut; /* of every top */
+  const kv_top_cut *cut; /* a cut for each top */
 } exact;
 
 static exact exact_of(const kv_row *r, int h) {
@@ -140,8 +140,8 @@ static exact exact_of(const kv_row *r, int h) {
                  x->cut + (r->head0 + h) * x->n_top};
 }
 
-/* How many of the m listed tokens are among the largest. Few are among the top
- * 1 and 16, so these are asked for where a logit reaches so far. */
+/* How many of the m listed tokens are among the largest. Few are in the top 16
+ * or the top 1, so these are checked only if the logit is large enough. */
 static void count_hits(const kv_row *r, exact x, int m, int hit[3]) {
   const int32_t *token = r->truth->compare.token;
   const kv_top_cut first = x.cut[r->top[0]], few = x.cut[r->top[1]];
@@ -158,8 +158,7 @@ static void count_hits(const kv_row *r, exact x, int m, int hit[3]) {
   }
 }
 
-/* For lanes whose entries are single tokens in ascending order. by_token[] is
- * zero before. */
+/* For lanes of single tokens in ascending order. by_token[] must be zero. */
 static sums walk_plain(const kv_row *r, exact x, int m, const float *share,
                        const float *log_share, double *by_token) {
   const int32_t *token = r->truth->compare.token;
@@ -218,7 +217,7 @@ static void walk(const kv_row *r, int h, int m, const float *share,
            sink);
 }
 
-/* Where the layer's own window hides the token there is nothing to measure. */
+/* Measures the needle, unless the layer's own window hides the token. */
 static void seek(const kv_row *r, int h, const kv_view *v, const float *share) {
   int at = r->f->search_at[r->step];
   if (at >= 0 && r->f->search[at].token >= r->truth->first)
@@ -238,8 +237,8 @@ static void share_out(kv_row *r, int first, int count) {
   }
 }
 
-/* Heads that see the whole of a lane whose entries are tokens in ascending
- * order: the same tokens, so one walk does for all. */
+/* For heads that see a whole lane of single tokens in ascending order: they see
+ * the same tokens, so one walk is enough. */
 static void compare_alike(kv_row *r, int first, int count) {
   kv_compare *c = &r->truth->compare;
   const float *p[KV_TOGETHER], *log_p[KV_TOGETHER];
@@ -265,7 +264,7 @@ static void compare_alike(kv_row *r, int first, int count) {
   }
 }
 
-/* Heads that see each something else, or merged entries. */
+/* For heads that see different entries, or merged ones. */
 static void compare_each(kv_row *r, int first, int count) {
   kv_compare *c = &r->truth->compare;
   const float *p[KV_TOGETHER];

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Measures of all stored entries, not only those in view: their LSE and exact
- * mass. Contract in sim/replay/measure/fidelity.h.
+ * Measures of all stored entries, in view or not: their LSE and exact mass.
+ * Contract in sim/replay/measure/fidelity.h.
  */
 #include "sim/replay/measure/row_part.h"
 
 #include <string.h>
 
-/* True if the lane still stores every token unchanged: then the stored set is
- * the full set. */
+/* Does the lane still store every token unchanged, so the full set? */
 static bool complete(const kv_row *r) {
   const kv_lane *l = r->lane;
   return r->plain && l->n == r->visible && l->rewritten == 0 &&
          !l->needs->reindex;
 }
 
-/* mass_stored of heads that see only part of what is stored; for the others it
+/* mass_stored for heads that see only part of what is stored. For the others it
  * equals the view's mass. */
 static void sum_stored(kv_row *r) {
   const kv_lane *l = r->lane;

@@ -6,7 +6,7 @@
  * timing.
  *
  * Up to as many values as one layer has, or ROOM, are aggregated in memory;
- * more are walked in passes (kv_tally), to the same bits.
+ * more are read in several passes (kv_tally), with the same bits.
  */
 #include "sim/replay/measure/fidelity_part.h"
 #include <math.h>
@@ -15,22 +15,20 @@
 
 enum { BINS = 16, ROOM = 1 << 20 };
 
-/* What finishing needs beside the values. */
+/* Scratch memory of the aggregation. */
 typedef struct room {
   size_t values;
   double *value;   /* [values] */
-  kv_tally *tally; /* NULL where no part is larger than that */
+  kv_tally *tally; /* NULL: every part fits in value */
   double *sum;     /* [steps] */
   int64_t *count;  /* [steps] */
 } room;
 
-/* Which values: of layers at[0] .. at[1] - 1, and so on. */
+/* Which values: layers at[0] .. at[1] - 1, and so on. */
 typedef struct range {
   kv_measure measure;
   int at[2], head[2], step[2];
 } range;
-
-/* --- memory ------------------------------------------------------------- */
 
 static size_t layer_values(const kv_fidelity *f) {
   int widest = f->steps > f->rows ? f->steps : f->rows;
@@ -57,20 +55,18 @@ static kv_rc take(const kv_fidelity *f, room *r, kv_err *e) {
   return kv_no_memory(e, "the parts of a row", r->values * sizeof *r->value);
 }
 
-/* --- parts -------------------------------------------------------------- */
-
 static int bins_of(const kv_fidelity *f) {
   return f->steps < BINS ? f->steps : BINS;
 }
 
-/* First decode step of bin b; of bin `bins`: past the last. */
+/* First decode step of bin b; bin `bins` would start after the last step. */
 static int bin_start(const kv_fidelity *f, int b) {
   return (int)((int64_t)b * f->steps / bins_of(f));
 }
 
-/* First value of a head that is of step `step` or later: rows that look for
- * nothing have no value of a needle, and those of the prompt are of the range
- * of all steps. */
+/* Index of a head's first value at step r->step[end] or later. Steps that look
+ * for no needle have no needle value; prompt values belong to all steps only.
+ */
 static int place_of(const kv_fidelity *f, const range *r, int end) {
   int i = 0, step = r->step[end];
   kv_measure m = r->measure;
@@ -118,8 +114,8 @@ static kv_stat stat_in_passes(const kv_fidelity *f, const range *r,
   return t->stat;
 }
 
-/* lse_error summed over the steps of each head, one chain, and these sums over
- * layers and heads, one chain, divided once. */
+/* Sums lse_error over the steps of each head, one chain, then over layers and
+ * heads, one chain, and divides once. */
 static double drift_of(const kv_fidelity *f, const range *r) {
   int64_t heads = (r->at[1] - r->at[0]) * (int64_t)(r->head[1] - r->head[0]);
   double all = 0;
@@ -136,7 +132,7 @@ static double drift_of(const kv_fidelity *f, const range *r) {
   return all / (double)heads;
 }
 
-/* One part: layer index and KV head, -1 = all; a bin, -1 = all steps. */
+/* One part. layer index and KV head: -1 = all; bin: -1 = all steps. */
 static void fill_part(const kv_fidelity *f, int layer, int g, int bin,
                       const room *own, kv_part *p) {
   int group = kv_group(f->shape), low = g < 0 ? 0 : g * group;
@@ -160,8 +156,6 @@ static void fill_part(const kv_fidelity *f, int layer, int g, int bin,
   }
 }
 
-/* --- step by step ------------------------------------------------------- */
-
 static void add_head(const kv_fidelity *f, kv_measure m, int layer, int h,
                      const room *r) {
   const double *v = kv_fidelity_head(f, m, layer, h);
@@ -178,7 +172,7 @@ static void fill_means(const kv_fidelity *f, kv_measure m, const room *r,
                        float *mean) {
   memset(r->sum, 0, (size_t)f->steps * sizeof *r->sum);
   memset(r->count, 0, (size_t)f->steps * sizeof *r->count);
-  bool prompt = kv_measured_of(m) == KV_OF_PROMPT; /* of no step */
+  bool prompt = kv_measured_of(m) == KV_OF_PROMPT; /* not per step */
   for (int l = 0; l < f->layers && !prompt; l++) {
     for (int h = 0; h < f->shape->n_heads; h++) add_head(f, m, l, h, r);
     kv_spill_put_away(&f->spill, l);
@@ -187,8 +181,6 @@ static void fill_means(const kv_fidelity *f, kv_measure m, const room *r,
     mean[i] =
         r->count[i] ? (float)(r->sum[i] / (double)r->count[i]) : (float)NAN;
 }
-
-/* --- all of it ---------------------------------------------------------- */
 
 static kv_rc take_row(const kv_fidelity *f, kv_result *r, kv_err *e) {
   size_t parts = (size_t)f->layers * (size_t)(1 + f->shape->n_kv_heads) +

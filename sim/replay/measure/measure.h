@@ -18,8 +18,7 @@ typedef enum kv_measured {
   KV_OF_STEPS,    /* decode steps */
   KV_OF_SEARCHES, /* decode steps that look for a needle, a token that the
                      answer repeats */
-  KV_OF_PROMPT    /* rows of the prompt after its first chunk, if it is read in
-                     chunks */
+  KV_OF_PROMPT    /* rows of a prompt in chunks, after its first chunk */
 } kv_measured;
 
 /* The one list of measures. The enum and table here, and kvreport's columns,
@@ -129,9 +128,8 @@ typedef struct kv_stat {
                      variance. NaN: not recorded */
 } kv_stat;
 
-/* Statistics of n values. NaN stands for null and is left out. The mean, and
- * the squares about it, are one chain each in the order given. Reorders
- * value[]. */
+/* Statistics of n values. NaN (null) is left out. The mean, and the squares
+ * about it, are one chain each in the order given. Reorders value[]. */
 kv_stat kv_stat_of(double *value, int64_t n);
 
 /* The same, to the bit (except that a percentile of -0 is 0), for more values

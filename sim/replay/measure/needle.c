@@ -6,8 +6,6 @@
 #include "sim/replay/measure/fidelity_part.h"
 #include <stdlib.h>
 
-/* --- which rows --------------------------------------------------------- */
-
 static int row_count(const kv_needle *a) {
   int out = a->end - a->start, in = a->source_end - a->source_start;
   return out < in ? out : in;
@@ -52,8 +50,6 @@ kv_rc kv_search_plan(kv_fidelity *f, int n, const kv_needle *needle,
   return KV_OK;
 }
 
-/* --- one row ------------------------------------------------------------ */
-
 static bool has_member(const kv_lane *l, int i, uint32_t token) {
   uint32_t t = l->id[i];
   while (t != token && l->last && t != l->last[i]) t = l->next[t];
@@ -67,7 +63,7 @@ static int entry_of(const kv_lane *l, uint32_t token) {
   return -1;
 }
 
-/* Place of an entry in the view; -1 if the view does not have it. */
+/* Index of an entry in the view; -1: not in the view. */
 static int place_of(const kv_view *v, int entry) {
   int before = 0;
   for (int r = 0; r < v->runs; r++) {
@@ -78,7 +74,7 @@ static int place_of(const kv_view *v, int entry) {
   return -1;
 }
 
-/* True if the view held the token in all rows of the answer up to this one. */
+/* Did the view hold the token in all rows of the answer up to this one? */
 static bool all_seen(const kv_fidelity *f, const double *in_view, int at) {
   bool all = true;
   for (int i = at; i >= 0; i--)

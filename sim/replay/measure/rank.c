@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where several top-k sets of a row end. The sets are nested, so the largest is
- * selected from all tokens and each smaller one from the one before. Selection
- * narrows: a sorted sample of the values shows between which two the k-th
- * largest is; one pass counts the values above and collects those between.
+ * Finds where several top-k sets of a row end. The sets are nested, so the
+ * largest is selected from all tokens and each smaller one from the one before.
+ * Selection narrows: a sorted sample of the values gives two bounds around the
+ * k-th largest; one pass counts the values above and collects those between.
  * Cost: O(n) plus O(k), one pass over all tokens.
  */
 #include "ref/ground/arith.h"
@@ -14,7 +14,7 @@
 
 enum {
   SAMPLE = 32,
-  MARGIN = 4 /* places of the sample: about twice what chance moves them */
+  MARGIN = 4 /* sample ranks: about twice the random error */
 };
 
 /* n <= SAMPLE values in descending order. */
@@ -27,8 +27,8 @@ static void sort(int n, float *x) {
   }
 }
 
-/* Two values with, most likely, the k-th largest of a[0..n), n > SAMPLE, from
- * the one to the other. */
+/* Two values of a[0..n), n > SAMPLE, that most likely enclose the k-th largest.
+ */
 static void bracket(const float *a, int n, int k, float *low, float *high) {
   float x[SAMPLE];
   for (int i = 0; i < SAMPLE; i++) x[i] = a[(size_t)i * (size_t)n / SAMPLE];
@@ -38,8 +38,8 @@ static void bracket(const float *a, int n, int k, float *low, float *high) {
   *low = at + MARGIN >= SAMPLE ? -INFINITY : x[at + MARGIN];
 }
 
-/* The k-th largest of n values of which too many are equal for brackets: by
- * halving the range of keys in rule 2's order. */
+/* The k-th largest of n values, by halving the range of keys in rule 2's order.
+ * For values with too many equals to bracket. */
 static float nth_by_key(const float *a, int n, int k) {
   uint32_t low = 0, high = UINT32_MAX;
   while (low < high) {
@@ -54,16 +54,16 @@ static float nth_by_key(const float *a, int n, int k) {
   return kv_float(low >> 31 ? low ^ 0x80000000u : ~low);
 }
 
-/* Room for n elements each. */
+/* Scratch of n elements each. */
 typedef struct room {
-  float *value;   /* of the tokens in question, ascending */
-  int32_t *token; /* those tokens */
+  float *value;   /* of the candidate tokens, ascending */
+  int32_t *token; /* the candidates */
   float *x;
   int32_t *place;
 } room;
 
-/* The k-th largest of all[0..of), 1 <= rank <= of. Where brackets miss, what
- * they were to narrow may be overwritten: all of it is looked at again. */
+/* The k-th largest of all[0..of), 1 <= rank <= of. If the bounds miss it, the
+ * narrowed values may be overwritten, so all values are searched again. */
 static float nth(const kv_kernels *kernel, const float *all, int of, int rank,
                  const room *w) {
   const float *a = all;
@@ -88,8 +88,8 @@ static float nth(const kv_kernels *kernel, const float *all, int of, int rank,
   return w->x[k - 1];
 }
 
-/* Of n values, those that are likely to hold the k largest, and do; returns how
- * many. */
+/* Collects candidates that include the k largest of n values; returns how many.
+ */
 static int likely(const kv_kernels *kernel, int n, const float *s, int k,
                   const room *w) {
   float low = -INFINITY, high;
@@ -99,8 +99,8 @@ static int likely(const kv_kernels *kernel, int n, const float *s, int k,
   return m;
 }
 
-/* Of the n in question those of at least the k-th largest remain, and of its
- * equals the lower tokens: k. */
+/* Keeps k of the n candidates: those above the k-th largest, then the lowest
+ * tokens equal to it. */
 static kv_top_cut cut_off(const kv_kernels *kernel, int n, int k,
                           const room *w) {
   kv_top_cut cut = {nth(kernel, w->value, n, k, w), 0};
@@ -125,9 +125,9 @@ void kv_rank_top(const kv_kernels *kernel, int n, const float *s, int n_top,
                  const int32_t *top, int32_t *token, int32_t *place,
                  float *value, float *x, kv_top_cut *cut) {
   const room w = {value, token, x, place};
-  int left = 0; /* tokens in question; 0: all n */
+  int left = 0; /* candidates; 0: all n tokens */
   for (int j = n_top - 1; j >= 0; j--) {
-    cut[j] = (kv_top_cut){-INFINITY, INT32_MAX}; /* everything */
+    cut[j] = (kv_top_cut){-INFINITY, INT32_MAX}; /* all tokens */
     if (top[j] >= n) continue;
     if (left == 0) left = likely(kernel, n, s, top[j], &w);
     cut[j] = cut_off(kernel, left, top[j], &w);

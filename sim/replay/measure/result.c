@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Names and freeing of rows, shared by every writer:
- * sim/replay/measure/result.h.
+ * Names and freeing of rows: sim/replay/measure/result.h.
  */
 #include "sim/replay/measure/result.h"
 

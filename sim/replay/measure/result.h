@@ -20,8 +20,7 @@ typedef enum kv_status {
   KV_CELL_OK,
   KV_CELL_FIXED,   /* the method has no budget, or its own: run once */
   KV_CELL_REFUSED, /* cannot run with these options; `reason` says why */
-  KV_CELL_FAILED   /* could not continue, for example after a NaN; `reason` says
-                      where */
+  KV_CELL_FAILED   /* could not continue, as after a NaN; `reason` says where */
 } kv_status;
 
 extern const char *const kv_status_names[4]; /* ok fixed refused failed */
@@ -35,11 +34,10 @@ typedef struct kv_totals {
   int64_t mti;              /* memory-time integral, in byte steps: bytes held,
                                summed over the same steps */
   double read;              /* read per decode step */
-  double scanned;           /* read per decode step to choose what attention
-                               reads */
+  double scanned;           /* per decode step, to choose what is read */
   int64_t asset;            /* tensors of the method's files, once for all
-                               requests and so no part of the cache; 0: it reads
-                               no file */
+                               requests and so not part of the cache; 0: it
+                               reads no file */
   int64_t fetched;          /* of the bytes read, those in host memory, summed
                                over decode steps */
   int64_t moved;            /* rewritten by verbs */
@@ -62,13 +60,11 @@ typedef enum kv_scalar_type {
 typedef enum kv_scalar_combine {
   KV_COMBINE_EXACT, /* sums and extremes over layers and lanes of integers;
                        comparisons of two ledgers use these */
-  KV_COMBINE_STEPS  /* follows from the bytes of steps, which are compared
-                       themselves */
+  KV_COMBINE_STEPS  /* follows from bytes of steps, which are compared */
 } kv_scalar_combine;
 
-/* A number of kv_totals. Code that stores, compares or lists numbers walks the
- * table of these, in its order; `end` is not in it. A new number is a member
- * and a row. */
+/* A number of kv_totals. Code that stores, compares or lists numbers walks this
+ * table, in its order; `end` is not in it. A new one is a member and a row. */
 typedef struct kv_scalar {
   const char *name; /* as in rows: "bytes.peak"; in the database, too */
   const char *unit; /* for people */
@@ -83,14 +79,13 @@ extern const int kv_n_scalars;
 /* The number to show; NaN: missing. */
 double kv_scalar_get(const kv_totals *t, const kv_scalar *s);
 /* Its 64 bits, for storing and comparing: a whole number, or the bits of a
- * double, with one pattern for all NaN; and the reverse. */
+ * double, with one pattern for all NaN. kv_scalar_set does the reverse. */
 int64_t kv_scalar_bits(const kv_totals *t, const kv_scalar *s);
 void kv_scalar_set(kv_totals *t, const kv_scalar *s, int64_t bits);
 
 /* --- parts of a row ------------------------------------------------------ */
 
-/* Aggregates below the run: of a layer, a KV head of a layer, or a bin of
- * steps. */
+/* Aggregates of a part: a layer, a KV head of a layer, or a bin of steps. */
 typedef struct kv_part {
   int layer, head, bin;      /* the model's layer; -1 if it does not apply */
   int first_step, last_step; /* of its decode steps */
@@ -122,7 +117,7 @@ typedef struct kv_layout_step {
   int64_t vacated, freed;      /* since the beginning, see below */
 } kv_layout_step;
 
-/* Numbers of a layout with a page table a lane. */
+/* Numbers of a layout with a page table for each lane. */
 typedef struct kv_layout_table_result {
   int64_t there;                   /* 0 or 1: it is such a layout */
   int64_t unused_end, unused_peak; /* bytes of pages that hold no row */
@@ -170,9 +165,9 @@ typedef struct kv_layout_result {
   kv_layout_step *step;
 } kv_layout_result;
 
-/* What a request does that finds no memory in a pool: it leaves; it waits; or
- * it waits at the start until there is memory at each of its steps for it and
- * for all admitted requests. */
+/* What a request does if a pool lacks memory for it: it leaves; it waits; or it
+ * waits at the start until there is memory at each of its steps, for it and for
+ * all admitted requests. */
 typedef enum kv_pool_wait {
   KV_POOL_LEAVE,
   KV_POOL_WAIT,
@@ -186,12 +181,11 @@ typedef struct kv_pool_result {
   int64_t bytes, page, pages; /* of the pool; of a page; pages of the pool */
   char arrive[32]; /* how requests arrive: "every", "poisson:SEED" or "file" */
   int64_t every, requests; /* steps between two arrivals; how many requests */
-  int64_t steps;           /* in which any request was there */
+  int64_t steps;           /* steps in which any request was in the pool */
   int64_t wait;            /* a kv_pool_wait */
   int64_t map_peak; /* most bytes of the tables of all admitted requests */
-  int64_t running, running_peak; /* requests that took a step, summed, and the
-                                    most at once; and those that waited
-                                    meanwhile */
+  int64_t running, running_peak; /* requests that took a step, and that waited:
+                                    summed, and most at once */
   int64_t waiting, waiting_peak;
   int64_t peak;   /* most pages in use, reserved ones too */
   int64_t held;   /* pages in use after each step, summed */
@@ -202,7 +196,7 @@ typedef struct kv_pool_result {
 
 /* A pool after one of its steps. */
 typedef struct kv_pool_step {
-  int64_t step, running, waiting; /* requests that took it; that wait */
+  int64_t step, running, waiting; /* that took it; that wait */
   int64_t pages, unused;          /* in use; bytes of these without a token */
 } kv_pool_step;
 
@@ -212,15 +206,14 @@ typedef struct kv_together_result {
   int64_t place;                /* its number among the requests, from 0 */
   int64_t arrives, ends;        /* ends: it holds nothing from here on */
   int64_t blocks;               /* of its prompt, plus its decoded tokens */
-  int64_t refused;              /* the step in which it found too few pages, -1:
-                                   none; then, in pages: */
-  int64_t holds, wanted, spare; /* what it had, wanted, and what was free */
-  int64_t pages_peak;           /* the most that it had */
+  int64_t refused;              /* the step in which it found too few pages; -1:
+                                   none. Then, in pages: */
+  int64_t holds, wanted, spare; /* held, wanted, and free */
+  int64_t pages_peak;           /* most pages that it held */
   int64_t admitted, first;      /* steps: its first, and the step after which it
-                                   has its first token; -1: it reached neither
-                                   */
+                                   has its first token; -1: never */
   int64_t waited, put_back; /* steps in between without a step of its own; how
-                               often it had to give up its pages and wait */
+                               often it gave up its pages to wait */
   kv_pool_result pool;      /* the same for all requests of the pool */
 } kv_together_result;
 
@@ -231,13 +224,13 @@ typedef struct kv_ranks_result {
   int ranks;         /* 0: no --tp, and the rest is unset */
   int lanes, unlike; /* lanes of all layers of the replayed ranks; how many of
                         them decided differently than in the whole model */
-  /* Bytes after the last step of the rank that holds most / their mean: when
-   * each decides alone, and by the whole model's decisions. */
+  /* Bytes of the fullest rank / their mean, after the last step: if each
+   * decides alone, and if all follow the whole model's decisions. */
   double fullest, fullest_told;
   char why[256]; /* why the cell was left out, a sentence; "": it was not */
 } kv_ranks_result;
 
-/* The same cell with a compression after each piece of its prompt (kvreplay run
+/* The same cell, compressed after each piece of its prompt (kvreplay run
  * --chunk, sim/cli/sheet/beside.h). Not stored in a database. */
 typedef struct kv_chunks_result {
   int chunk;         /* tokens of a piece; 0: no --chunk, and the rest is unset
@@ -246,7 +239,7 @@ typedef struct kv_chunks_result {
                         other tokens when decoding begins, or decide differently
                         later */
   double shared;     /* percent of the entries held there after the whole prompt
-                        whose tokens are also held after pieces */
+                        whose tokens are also held after the pieces */
   /* The most bytes held, in percent of dense after the last step. */
   double whole_peak, peak;
   char why[256]; /* why the cell was left out, a sentence; "": it was not */
@@ -266,8 +259,8 @@ typedef struct kv_survival {
 typedef struct kv_device_cache {
   char name[32];        /* lru:64 */
   bool there;           /* false: nothing is in host memory, all is 0 */
-  int64_t looked, hits; /* entries of all lanes looked up; found in the cache */
-  int64_t fetched;      /* bytes of the others */
+  int64_t looked, hits; /* entries of all lanes: looked up; found there */
+  int64_t fetched;      /* bytes of the entries not found */
   int64_t fetched_peak; /* most bytes fetched in a step, of all layers */
   int64_t held_peak;    /* most bytes in the caches of all lanes */
 } kv_device_cache;
@@ -280,7 +273,7 @@ typedef struct kv_result {
   bool twin;      /* another trace of the job has that name (kv_job_open) */
   int prompt_len, n_tokens; /* of the replay; of the trace */
   kv_observe observe;       /* how prompt_len was chosen */
-  const char *method;       /* its name; lives as long as the method table, or
+  const char *method;       /* its name, valid as long as the method table, or
                                the database that the row is from */
   int revision;             /* of the method's code */
   char *code;   /* hex digest of a plugin, of a method's file, or NULL */

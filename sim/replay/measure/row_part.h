@@ -12,10 +12,9 @@
 /* One row, for all query heads of the lane. */
 typedef struct kv_row {
   kv_fidelity *f;     /* receives the values */
-  int layer, step, n; /* index among the recorded layers; index of the row among
-                         the measure's values, from 0; the row sees tokens
-                         0..n-1 */
-  int visible; /* the last so many of these, which exact attention sees */
+  int layer, step, n; /* index among the recorded layers; the row's index in the
+                         measure's values; it sees tokens 0..n-1 */
+  int visible;        /* exact attention sees the last `visible` of these */
   const kv_seen *seen; /* what the method attended */
   kv_truth *truth;     /* exact attention of the same row */
   const kv_lane *lane; /* what is stored */
@@ -24,8 +23,7 @@ typedef struct kv_row {
   int listed;          /* tokens in truth->compare.token if they list a view of
                           the whole lane; else 0 */
   int top[3], most[3]; /* for recall_1, _16 and _budget: index in truth->top,
-                          and the number of tokens that count; most 0: not
-                          measured */
+                          and the number of tokens that count; 0: none */
 } kv_row;
 
 /* The row of the lane's query head h, from 0, in x: an array of the truth with
@@ -36,8 +34,7 @@ static inline const float *kv_row_of_head(const kv_row *r, const float *x,
 }
 
 /* Stores the value of measure m for the lane's query head h at this step. Does
- * nothing if the cell lacks the measure (recall_budget). Not for measures of
- * needles. */
+ * nothing if the cell lacks the measure (recall_budget). Not for needles. */
 static inline void kv_row_put(const kv_row *r, kv_measure m, int h, double x) {
   if (r->f->width[m])
     kv_fidelity_head(r->f, m, r->layer, r->lane->first_head + h)[r->step] = x;
@@ -57,7 +54,7 @@ void kv_row_output(const kv_row *r, int h, double *error, double *most);
 /* --- fidelity_row.c --------------------------------------------------------
  */
 
-/* Lists the tokens of a view, ascending, in truth->compare.token, and the place
+/* Lists the tokens of a view, ascending, in truth->compare.token, and the index
  * of each in the view in truth->compare.place; returns how many. Heads that see
  * the whole lane share one list, which is made once. */
 int kv_row_list(kv_row *r, const kv_view *v);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A spill: sim/replay/measure/spill.h. The file is unlinked as soon as it
- * exists, so that nothing of it remains however the program ends.
+ * exists, so nothing remains however the program ends.
  */
 #define _GNU_SOURCE 1
 #include "sim/replay/measure/spill.h"
@@ -15,14 +15,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { PAGE = 1 << 16 }; /* no page of any machine is larger */
+enum { PAGE = 1 << 16 }; /* no machine has larger pages */
 
 static const char *folder(void) {
   const char *asked = getenv("TMPDIR");
   return asked && *asked ? asked : "/var/tmp";
 }
 
-/* A file of that many bytes, all of them its own; -1: errno says why. */
+/* A file with that many bytes reserved; -1: see errno. */
 static int make_file(size_t bytes) {
   char path[4096];
   int n = snprintf(path, sizeof path, "%s/kvreplay.XXXXXX", folder());

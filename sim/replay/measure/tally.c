@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Aggregates of values: kv_stat_of, for values in memory, and kv_tally, for
- * values passed once a pass. They share one function for what both compute, so
- * that they give the same bits.
+ * values passed once a pass. What both compute is in one function, so that the
+ * bits are the same.
  *
  * Pass 0 counts, sums and finds the maximum; pass 1 adds the squares about the
- * mean. Percentiles are found in passes 1 to 4: a value's bits are turned into
- * a number that sorts as the value does, and each pass counts the next 16 bits
- * of those values whose upper bits are the percentile's, which are known from
- * the passes before. After the last of them all 64 bits are known.
+ * mean. Passes 1 to 4 find the percentiles. A value's bits are turned into a
+ * key that sorts as the value does. Each pass counts the next 16 bits of the
+ * keys whose upper bits equal those already found of the percentile. After pass
+ * 4 all 64 bits are known.
  */
 #include "sim/replay/measure/measure.h"
 #include <math.h>
@@ -20,7 +20,7 @@ static inline int64_t kv_rank_of(int64_t n, int64_t percent) {
   return (n * percent + 99) / 100 - 1;
 }
 
-/* x * x, rounded once; the build forbids that a sum absorbs it. */
+/* x * x, rounded once; the build forbids fusing it into a sum. */
 static inline double kv_square(double x) { return x * x; }
 
 static void swap(double *a, double *b) {
@@ -36,7 +36,7 @@ static double middle(double a, double b, double c) {
 }
 
 /* Partitions v[from..n) so that v[k] is the k-th smallest (k counts from v[0]),
- * with no larger value before it and no smaller one behind it. */
+ * with no larger value before it and no smaller one after it. */
 static double select_rank(double *v, int64_t from, int64_t n, int64_t k) {
   int64_t low = from, high = n - 1;
   while (low < high) {
@@ -78,13 +78,11 @@ kv_stat kv_stat_of(double *value, int64_t n) {
   return s;
 }
 
-/* --- tally --------------------------------------------------------------- */
-
 enum { BITS = 16, LAST = 64 / BITS };
 
 static const int percent[KV_TALLY_RANKS] = {50, 95, 99};
 
-/* Unsigned order of keys is the order of values; -0 counts as 0. */
+/* Keys sort, as unsigned numbers, as the values do; -0 counts as 0. */
 static uint64_t key_of(double x) {
   uint64_t bits;
   x += 0.0;
@@ -99,7 +97,7 @@ static double value_of(uint64_t key) {
   return x;
 }
 
-/* Bits of a key that pass 1, 2, .. counts, and those above them. */
+/* Bits of a key that pass 1, 2, .. counts; prefix_of: the bits above them. */
 static uint64_t digit_of(uint64_t key, int pass) {
   return key >> (64 - BITS * pass) & (KV_TALLY_DIGITS - 1);
 }
@@ -114,7 +112,6 @@ void kv_tally_begin(kv_tally *t) {
   t->sum = 0;
 }
 
-/* The bits that the pass has found. */
 static void find_digits(kv_tally *t) {
   for (int r = 0; r < KV_TALLY_RANKS; r++) {
     uint64_t digit = 0;

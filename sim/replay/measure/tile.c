@@ -8,11 +8,9 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* Queries that share a pass: from about as many on, arithmetic takes longer
- * than memory (measured: bench, `kernels`). */
+/* Queries that share a pass: with more, arithmetic takes longer than memory
+ * (measured: bench, `kernels`). */
 enum { QUERIES = 64, FEWEST = 16 };
-
-/* --- room --------------------------------------------------------------- */
 
 void kv_tile_close(kv_tile *x) {
   if (!x) return;
@@ -69,8 +67,6 @@ kv_rc kv_tile_open(const kv_shape *shape, const kv_kernels *kernels, int heads,
   return KV_OK;
 }
 
-/* --- rows --------------------------------------------------------------- */
-
 bool kv_tile_has(const kv_tile *x, int head, int t) {
   return t >= x->t[head] && t < x->t[head] + x->rows[head];
 }
@@ -94,9 +90,7 @@ bool kv_tile_sound(const kv_tile *x, int head) {
   return sound;
 }
 
-/* --- filling ------------------------------------------------------------ */
-
-/* The rows of one KV head on one side. */
+/* K or V of one KV head. */
 typedef struct side {
   const char *row; /* of token 0 */
   size_t size;     /* bytes a row */
@@ -120,8 +114,8 @@ static int name_rows(void *ctx, int first, int count, kv_attend_scratch *x,
   return n;
 }
 
-/* Widens the query rows of token t to fp32. The recorded query rows end with
- * the trace and have no gap from the first row of a tile on. */
+/* Widens the query rows of token t to fp32. Recorded query rows have no gap
+ * from a tile's first row to the end of the trace. */
 static void widen_queries(const kv_tile *x, const kv_layer_data *data, int g,
                           int t, float *q) {
   const kv_shape *s = x->shape;
@@ -151,7 +145,7 @@ static void fill_logits(const kv_tile *x, side k, int m, int first, int n,
   }
 }
 
-/* Tokens first..t of one row. */
+/* Are the logits of tokens first..t of a row finite? */
 static bool finite_row(const kv_tile *x, const float *logit, int first, int t) {
   bool finite = true;
   for (int h = 0; h < kv_group(x->shape); h++)
@@ -160,8 +154,8 @@ static bool finite_row(const kv_tile *x, const float *logit, int first, int t) {
   return finite;
 }
 
-/* Outputs of `rows` steps from step `step` of the tile on, all of which see
- * tokens from `first` on. */
+/* Outputs of `rows` steps of the tile from `step` on, all of which see tokens
+ * from `first` on. */
 static void attend_rows(const kv_tile *x, size_t step, int rows, int first,
                         int t, side v, kv_attend_scratch *attend) {
   int group = kv_group(x->shape), d_v = x->shape->d_v;

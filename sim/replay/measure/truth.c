@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The exact row: logits and output from a tile, probabilities without chunks,
- * and values of these for the measures.
+ * and numbers that the measures derive from them.
  */
 #include "sim/replay/measure/truth.h"
 #include "ref/ground/arith.h"
@@ -12,8 +12,6 @@
 #include <string.h>
 
 static const float tiny = 0x1p-126f; /* p below it counts as this value */
-
-/* --- opening ------------------------------------------------------------ */
 
 static int ascending(const void *a, const void *b) {
   int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
@@ -119,8 +117,6 @@ void kv_truth_close(kv_truth *x) {
   free(x);
 }
 
-/* --- a row -------------------------------------------------------------- */
-
 static double norm_of(const float *x, int n) {
   double square = 0;
   for (int i = 0; i < n; i++) square += (double)x[i] * (double)x[i];
@@ -178,7 +174,7 @@ void kv_truth_weigh(kv_truth *x) {
 void kv_truth_mark(kv_truth *x) {
   int n = x->t + 1;
   if (x->marked) return;
-  int32_t *place = (void *)x->compare.by_token[0]; /* nobody's at the moment */
+  int32_t *place = (void *)x->compare.by_token[0]; /* unused at this moment */
   kv_truth_weigh(x);
   for (int h = 0; h < kv_group(x->shape); h++) {
     size_t at = (size_t)h * x->stride;

@@ -27,14 +27,14 @@
  * the probabilities of the compressed attention. */
 enum { KV_TOGETHER = 4 };
 typedef struct kv_compare {
-  float *share[KV_TOGETHER];     /* [T] p^ by place in the view */
+  float *share[KV_TOGETHER];     /* [T] p^ by index in the view */
   float sink[KV_TOGETHER];       /* p^ of the sink; 0 without one */
   float *log_share[KV_TOGETHER]; /* [T] fp32 log of a member's p^ */
   double *by_token[KV_TOGETHER]; /* [T] p^ by token */
-  int32_t *entry;                /* [T] entry by place in the view */
-  int32_t *slot;                 /* [T] place by token; -1: not there */
+  int32_t *entry;                /* [T] entry by index in the view */
+  int32_t *slot;                 /* [T] index in the view by token, or -1 */
   int32_t *token, *place;        /* [T] tokens of a view, ascending, and their
-                                    places in it */
+                                    indexes in it */
   /* Attention over all stored entries: [G][d] [G][T] [G][d_v] [G]. */
   float *q, *s, *out, *lse;
 } kv_compare;
@@ -51,7 +51,7 @@ static inline bool kv_top_has(kv_top_cut c, float s, int32_t t) {
   return s > c.least || (s == c.least && t <= c.last);
 }
 
-/* Everybody may read it; only the functions below write. */
+/* Anybody may read it; only the functions below write. */
 typedef struct kv_truth {
   const kv_shape *shape;
   const kv_kernels *kernels;
@@ -92,7 +92,7 @@ kv_rc kv_truth_open(const kv_shape *shape, const kv_kernels *kernels, int steps,
 void kv_truth_close(kv_truth *x); /* accepts NULL */
 
 /* Fills x with the row of token t of a layer, whose query is recorded, for the
- * query heads of KV head g. Takes it from place g of the tile, which must not
+ * query heads of KV head g. Takes it from slot g of the tile, which must not
  * change until the next fill; tile NULL: computes it. */
 void kv_truth_fill(kv_truth *x, const kv_layer_data *data, int g, int t,
                    const kv_tile *tile);

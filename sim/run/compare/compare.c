@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Two backends side by side on one layer: contract in
- * sim/run/compare/compare.h. Walks two stores through the engine's calls; finds
- * the first record of the two journals that differs, and in it the first word,
- * named by its meaning (ref/lane/journal.h); reports why a replay could not
- * continue.
+ * sim/run/compare/compare.h. Walks two stores through the engine's calls. Finds
+ * the first record that differs between the two journals, and in it the first
+ * word, named by its meaning (ref/lane/journal.h). Reports why a replay could
+ * not continue.
  */
 #include "ref/lane/records.h"
 #include "sim/replay/engine/order.h"
@@ -20,26 +20,26 @@ typedef struct kv_compare_side {
   kv_look_shown shown;
   kv_store *store;
   kv_scratch *scratch;
-  /* Where layers read what those above publish: that, and what the layer in
-   * hand does; else NULL. */
+  /* If layers read messages: those of the layers above, and the current
+   * layer's; else NULL. */
   kv_messages *above, *here;
 } kv_compare_side;
 
 typedef struct kv_compare_walk {
   const kv_cell *cell;
   const kv_layer_data *data;
-  const kv_plan *plan; /* of that layer: what the stores are opened with */
+  const kv_plan *plan; /* the layer's plan, with which the stores are opened */
   kv_compare_side side[2];
   int closings; /* blocks of the prompt, then decode steps */
   int lanes;
   int closing; /* the current one */
-  bool above;  /* it is of a layer above the one that is compared */
-  bool bytes;  /* only the ledgers differ: compare bytes */
+  bool above;  /* does it belong to a layer above the compared one? */
+  bool bytes;  /* only ledgers differ: compare bytes */
   bool (*stop)(void);
   bool stopped;
-  bool decodes, looks; /* the current closing is a decode step; is compared */
-  bool row;            /* so is the row of the prompt in hand */
-  bool output, found;  /* its output differs; anything differs */
+  bool decodes, looks; /* the closing is a decode step; is compared */
+  bool row;            /* a row of a later chunk is running */
+  bool output, found;  /* does its output differ; does anything */
   kv_seen seen[2];
   kv_look look;
 } kv_compare_walk;
@@ -69,8 +69,8 @@ static bool look(const kv_look *l, int lane, const kv_bytes *x,
   return false;
 }
 
-/* Compares the bytes of a lane as the ledger counts them, kind
- * by kind; `when` ends the sentence (" before compression", or ""). */
+/* Compares the bytes of a lane as the ledger counts them, kind by kind; `when`
+ * ends the sentence (" before compression", or ""). */
 static bool kv_look_bytes(const kv_look *l, const kv_lane *a, const kv_lane *b,
                           const char *when) {
   kv_bytes x = {0}, y = {0};
@@ -93,8 +93,8 @@ static bool look_steps(kv_look *l, const kv_result *a, const kv_result *b) {
   return differ(l, -1, "steps", a->n_steps, b->n_steps, "");
 }
 
-/* Compares the bytes of each step and the totals of two results of one cell. It
- * is of the cell as a whole, so it sets l->layer to -1, and l->step to the step
+/* Compares the bytes of each step and the totals of two results of one cell.
+ * This is about the whole cell: sets l->layer to -1, and l->step to the step
  * that differs, or -1. */
 static bool look_ledger(kv_look *l, const kv_result *a, const kv_result *b) {
   const kv_totals *x = &a->totals, *y = &b->totals;
@@ -112,9 +112,8 @@ static bool look_ledger(kv_look *l, const kv_result *a, const kv_result *b) {
 
 /* --- failed -------------------------------------------------------------- */
 
-/* True if the cell of x failed in its replay. The next writes
- * that error into *out as the difference, "failed", with x's backend in the
- * sentence. */
+/* Did the cell of x fail in its replay? The next function writes that error
+ * into *out as the difference "failed", with x's backend in the sentence. */
 static bool compare_has_failed(const kv_compared *x) {
   return x->cell->result.status == KV_CELL_FAILED;
 }
@@ -204,8 +203,7 @@ static bool tell_more(const kv_look *l, int lane, int nth, const kv_words *a,
   return kv_look_tell(l, &at, "record %d, %s: its first word", nth, at.what);
 }
 
-/* Compares the records of a lane in the current step: its
- * views, or its memory operations. */
+/* Compares a lane's records in this step: views, or memory operations. */
 static bool look_records(const kv_look *l, int lane, const kv_words *a,
                          const kv_words *b) {
   size_t least = a->n < b->n ? a->n : b->n, at = 0;
@@ -216,15 +214,14 @@ static bool look_records(const kv_look *l, int lane, const kv_words *a,
     const uint32_t *x = a->word + at, *y = b->word + at;
     size_t words = (size_t)HEAD + x[COUNT];
     if (at + words > least)
-      words = least - at; /* a count beyond the stream's end */
+      words = least - at; /* the count exceeds the stream */
     for (size_t i = 0; i < words; i++)
       if (x[i] != y[i]) return tell_word(l, lane, nth, x, y, i);
     at += words;
   }
 }
 
-/* Compares the messages that the layer published, each NULL or of `bytes`
- * bytes. */
+/* Compares the layer's messages; each is NULL or has `bytes` bytes. */
 static bool look_message(const kv_look *l, size_t bytes, const kv_message *a,
                          const kv_message *b) {
   const unsigned char *x = a ? a->data : NULL, *y = b ? b->data : NULL;
@@ -269,8 +266,8 @@ static void keep_seen(void *self, int who, const kv_seen *seen) {
   if (who && w->row && w->looks && !w->output) w->output = look_output(w);
 }
 
-/* Both have attended, or the prompt's block is stored, and neither is
- * compressed: compares outputs and bytes, once a step. */
+/* Both have attended, or stored the prompt's block, and neither has compressed:
+ * compares outputs and bytes, once a step. */
 static void look_before(void *self, int who, int lane) {
   walk *w = self;
   if (who > 0 || !w->looks || w->output) return;
@@ -278,7 +275,7 @@ static void look_before(void *self, int who, int lane) {
               look_bytes(w, lane, " before compression");
 }
 
-/* Do the lanes of the two differ now? Then it is described. */
+/* Describes the difference between the lanes of the two, if there is one. */
 static bool compare_lanes(walk *w) {
   bool found = false;
   for (int i = 0; !found && i < w->lanes; i++)
@@ -297,10 +294,10 @@ static bool look_messages(const walk *w) {
                                    kv_messages_at(s[1].here, w->closing));
 }
 
-/* Compares a compressed step in the order in which values come about: scores
- * before the views that they decide, views before outputs, scores before memory
- * operations, operations before what they leave. An output that differs has
- * been described already. */
+/* Compares a compressed step in the order in which values arise: scores before
+ * the views that they decide, views before outputs, scores before memory
+ * operations, operations before what they leave. A different output has already
+ * been described. */
 static bool look_step(walk *w, bool output) {
   bool found = look_scores(w, true);
   for (int i = 0; !found && i < w->lanes; i++)
@@ -317,7 +314,7 @@ static bool look_step(walk *w, bool output) {
   return found;
 }
 
-/* Both are compressed. */
+/* Both have compressed. */
 static void look_after(void *self, int who) {
   walk *w = self;
   if (who == 0 && w->looks) w->found = look_step(w, w->output);
@@ -331,8 +328,8 @@ static bool look_views(walk *w) {
   return found;
 }
 
-/* A later chunk of the prompt, row by row; all but the last are compared here,
- * by views before outputs. */
+/* Runs a later chunk of the prompt, row by row. Compares all rows but the last,
+ * views before outputs. */
 static void advance_rows(walk *w, const kv_order *o, int first, int count) {
   w->row = true;
   for (int t = first; t < first + count && !w->found; t++) {
@@ -348,7 +345,7 @@ static void advance_rows(walk *w, const kv_order *o, int first, int count) {
     kv_order_rows_end(o, g, first, count);
 }
 
-/* Tokens from.. enter as a prompt, or as a block of one. */
+/* Tokens from `from` on enter as a prompt's block, or as a block of one. */
 static void advance_prompt(walk *w, const kv_order *o, int from, int count) {
   const kv_shape *s = &w->cell->shape;
   const kv_asking *q = kv_cell_asks(w->cell, from);
@@ -403,8 +400,6 @@ static bool compare_advance(walk *w, int n, bool looks) {
   return w->found;
 }
 
-/* --- compare ------------------------------------------------------------- */
-
 /* --- life --------------------------------------------------------------- */
 
 static void close_walk(walk *w) {
@@ -455,7 +450,7 @@ static kv_rc open_walk(walk *w, kv_err *e) {
 /* --- the layer ----------------------------------------------------------- */
 
 /* Replays the layer from its beginning through `closings` closings and takes
- * digests. Returns how many were made: fewer if a comparison found a
+ * digests. Returns the number of closings made: fewer if a comparison found a
  * difference, or it was stopped. */
 static int run(walk *w, int closings, bool looks, kv_layer_digests out[2]) {
   for (int x = 0; x < 2; x++)
@@ -482,8 +477,7 @@ static const kv_digest *nth(const kv_layer_digests *d, int i) {
   return all[i];
 }
 
-/* Index of the first of journal, state, output and scores that differs; -1:
- * none. */
+/* Index of the first of journal, state, output, scores that differs, or -1. */
 static int differing(const kv_layer_digests *d) {
   for (int i = 0; i < DIGESTS; i++)
     if (memcmp(nth(&d[0], i), nth(&d[1], i), sizeof(kv_digest))) return i;
@@ -500,8 +494,8 @@ static void tell_digests(walk *w, const kv_layer_digests *d, const char *why) {
 }
 
 /* Bisection: the prefix of `least` closings has equal digests, that of `most`
- * has not; finds two neighbours of that kind and returns the longer. A prefix
- * ends as a layer does, with the state of every lane, columns included. */
+ * not. Finds two such neighbours and returns the longer. A prefix ends as a
+ * layer does, with the state of every lane, columns included. */
 static int halve(walk *w, int least, int most) {
   while (least + 1 < most && !w->stopped) {
     int middle = least + (most - least) / 2;
@@ -523,7 +517,7 @@ static void find_hidden(walk *w, int seen) {
   bool told = w->look.out->found;
   int n = halve(w, 0, seen);
   if (w->stopped || (told && n == seen)) return;
-  run(w, n, false, d); /* stays at that step */
+  run(w, n, false, d); /* stops at that step */
   if (w->stopped || differing(d) < 0) return;
   w->look.columns = true;
   if (!compare_lanes(w)) tell_digests(w, d, "which the step no longer shows");
@@ -531,8 +525,7 @@ static void find_hidden(walk *w, int seen) {
 
 /* Finds the first difference. First compares after every step. If only digests
  * differ, bisects over prefixes of the layer. If a replay of this cell alone
- * agrees, reports that the difference needs the other cells or is not
- * deterministic. */
+ * agrees, the difference needs the other cells or is not deterministic. */
 static void find(walk *w, const kv_layer_digests replayed[2]) {
   kv_layer_digests alone[2];
   const bool *found = &w->look.out->found;
@@ -547,7 +540,7 @@ static void find(walk *w, const kv_layer_digests replayed[2]) {
 
 /* --- the cell ----------------------------------------------------------- */
 
-/* Replays the layers above the index-th, for what they publish. */
+/* Replays the layers above the index-th, for their messages. */
 static kv_rc walk_above(walk *w, int index, kv_err *e) {
   const kv_trace *t = w->cell->trace;
   kv_layer_digests ignored[2];
@@ -564,7 +557,7 @@ static kv_rc walk_above(walk *w, int index, kv_err *e) {
   return rc;
 }
 
-/* Compares one layer: what `digests` tell apart, or, if NULL, bytes. */
+/* Compares one layer: why `digests` differ or, if NULL, its bytes. */
 static kv_rc walk_layer(walk *w, int index, const kv_layer_digests *digests,
                         kv_err *e) {
   const kv_trace *t = w->cell->trace;
@@ -591,7 +584,7 @@ static kv_rc walk_layer(walk *w, int index, const kv_layer_digests *digests,
   return rc;
 }
 
-/* Finds the lane and the step at which the ledgers differ. If none does,
+/* Finds the lane and the step at which the ledgers differ. If there is none,
  * because the cell alone may agree, reports the total that differs. */
 static kv_rc compare_ledgers(walk *w, const kv_result *x, const kv_result *y,
                              kv_err *e) {

@@ -28,7 +28,7 @@ enum { KV_DIFFERENCE_TEXT = 72 }; /* bytes of a value as text */
  * number of scores or rule); a record (view, keep, merge, recode, retier,
  * move); output or lse; a property of a lane (entries, id, weight, class,
  * k_format, v_format, column, key, value; rewritten: a rewritten row that was
- * dropped again); message (that the layer published for those below); journal,
+ * dropped again); message (published by the layer for those below); journal,
  * state or scores, if only digests show it; a kind of bytes
  * (ref/lane/ledger.h), of a lane; a total of the ledger (bytes, codes, read,
  * peak, moved, verbs, kept ..); failed: one of the two could not continue; in
@@ -55,8 +55,7 @@ typedef struct kv_compared {
 /* Compares two replays of the same cell. x ran; y may have failed, which is a
  * difference. out->found is false if all digests and ledgers agree. stop (or
  * NULL) is polled every step; *stopped: it returned true, and *out is
- * undefined. KV_INPUT: the trace has changed. KV_RESOURCE: memory, or a
- * device's. */
+ * undefined. KV_INPUT: the trace has changed. KV_RESOURCE: memory. */
 kv_rc kv_compare_cells(const kv_compared *x, const kv_compared *y,
                        bool (*stop)(void), bool *stopped, kv_difference *out,
                        kv_err *e);

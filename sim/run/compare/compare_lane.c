@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Compares two lanes, and two attended rows: finds the first word that differs
- * and writes the sentence about it. The scores that selections of two backends
- * saw in a step are recorded, to find the first that differs, and its
+ * and writes the sentence about it. Also records the scores that the selections
+ * of two backends saw in a step, to find the first that differs, and its
  * selection.
  */
 #include "sim/run/compare/compare_part.h"
@@ -67,7 +67,7 @@ bool kv_look_tell(const kv_look *l, const kv_look_at *at, const char *format,
 
 bool kv_look_digests(const kv_look *l, const kv_look_at *at, const kv_digest *a,
                      const kv_digest *b, const char *format, ...) {
-  enum { ENOUGH = 2 + 16 }; /* digits of a digest that are shown */
+  enum { ENOUGH = 2 + 16 }; /* digits shown of a digest */
   char what[256];
   va_list args;
   va_start(args, format);
@@ -157,7 +157,7 @@ static void name_writer(const kv_words *w, size_t size, char *out) {
     snprintf(out + used, size - used, " or the %d verbs after it", n - 1);
 }
 
-/* One side of an entry as attention reads it. */
+/* Compares one side of an entry as attention reads it. */
 static bool look_row(const kv_look *l, const kv_lane *a, const kv_lane *b,
                      int i, bool key, const char *by) {
   int n = key ? a->shape->d : a->shape->d_v;
@@ -180,8 +180,8 @@ static bool look_row(const kv_look *l, const kv_lane *a, const kv_lane *b,
 }
 
 /* The digest of rewritten rows covers all steps so far, and it was equal
- * before, so a memory operation of this step wrote other rows. The row itself
- * may have been dropped since. */
+ * before. So a memory operation of this step wrote other rows, which may have
+ * been dropped since. */
 static bool look_rewrites(const kv_look *l, const kv_lane *a,
                           const kv_lane *b) {
   char by[96];
@@ -235,11 +235,9 @@ bool kv_look_seen(const kv_look *l, int d_v, const kv_seen *a,
   return false;
 }
 
-/* --- scores -------------------------------------------------------------- */
-
 enum { HEAD = 5, CHOSE = 0, WHO, LIST, LISTS, COUNT };
 
-/* --- what is shown ------------------------------------------------------ */
+/* --- recording ----------------------------------------------------------- */
 
 static uint32_t *take(kv_look_shown *x, int lane, size_t n) {
   struct kv_look_words *w = &x->lane[lane];
@@ -288,7 +286,7 @@ void kv_look_shown_forget(kv_look_shown *x) {
 
 /* --- the first difference ----------------------------------------------- */
 
-/* Names a selection: what it looked for, and in how many lists. */
+/* Names a selection: what it chose, and in how many lists. */
 static void name_selection(const uint32_t *r, int nth, size_t size, char *out) {
   static const char *const sought[] = {
       [KV_CHOSE_K] = "the largest",
@@ -304,7 +302,7 @@ static void name_selection(const uint32_t *r, int nth, size_t size, char *out) {
            r[CHOSE] < known ? sought[r[CHOSE]] : "no known one", lists);
 }
 
-/* The scores_place of a selection: a lane, or the layer, which ranks a list for
+/* Whose scores a selection ranked: a lane's, or the layer's, with a list for
  * each lane or one for all. */
 static kv_look_at scores_place(const kv_look_shown *x, int lane,
                                const uint32_t *r) {
@@ -342,8 +340,8 @@ static bool tell_score(const kv_look *l, const kv_look_shown *x, int lane,
                       (double)number(q));
 }
 
-/* Describes selections of different kinds: number of scores, head, or way to
- * choose. */
+/* Describes two selections of different kinds: number of scores, head, or rule.
+ */
 static bool tell_kind(const kv_look *l, const kv_look_shown *x, int lane,
                       int nth, const uint32_t *a, const uint32_t *b) {
   static const char *const what[HEAD] = {"how it chooses", "its query head",
@@ -395,7 +393,7 @@ static bool look_lane(const kv_look *l, const kv_look_shown *a,
                       const kv_look_shown *b, int lane, bool views) {
   size_t at[2] = {0, 0};
   int nth =
-      -1; /* counts selections of the compression, or of this query head */
+      -1; /* counts the selections of the compression, or of this query head */
   for (const uint32_t *last = NULL;;) {
     const uint32_t *x = next(&a->lane[lane], &at[0], views);
     const uint32_t *y = next(&b->lane[lane], &at[1], views);

@@ -10,16 +10,15 @@
 
 #include "sim/run/compare/compare.h"
 
-/* The scores that one backend's hooks saw in the current step. For each lane,
- * then for the layer: records {chose, head, list, lists, n}, each followed by n
- * words. */
+/* Scores that one backend's hooks saw in this step. For each lane, then for the
+ * layer: records {chose, head, list, lists, n}, each followed by n words. */
 typedef struct kv_look_shown {
-  kv_shown_to to; /* for the plan with which the backend's store is opened */
+  kv_shown_to to; /* for the plan that the backend's store is opened with */
   int lanes;      /* of a layer */
   struct kv_look_words {
     uint32_t *word; /* [n] of room */
     size_t n, room;
-  } * lane;       /* [lanes + 1], the last of the layer */
+  } * lane;       /* [lanes + 1], the last for the layer */
   bool looks;     /* record; false: ignore */
   bool no_memory; /* a record is missing: the comparison ends with this step */
 } kv_look_shown;
@@ -42,8 +41,7 @@ typedef struct kv_look {
 
 /* A difference to describe, between value[0] of the first backend and value[1]
  * of the second. value[i] is printed with digits[i] hex digits; digits[i] 0: no
- * value, and the sentence says `none`. lane, head, index: -1 if they do not
- * apply. */
+ * value, the sentence says `none`. lane, head, index: -1: does not apply. */
 typedef struct kv_look_at {
   const char *what;      /* as in kv_difference */
   int lane, head, index; /* as in kv_difference */

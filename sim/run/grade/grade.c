@@ -17,46 +17,45 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One of their lists, after reading. */
+/* One of their lists, once read. */
 typedef struct kv_theirs {
   int n;          /* number of entries, which are in g->list */
   kv_wrong fault; /* the first thing wrong with the list itself */
-  int32_t item;   /* the token or page at fault, where fault is of one */
+  int32_t item;   /* the token or page at fault, if `fault` is about one */
   int64_t work;   /* tokens looked at, which bounds the cost of reading */
 } kv_theirs;
 
 struct kv_grading {
-  const kv_cell *cell;                  /* that is replayed */
+  const kv_cell *cell;                  /* the replayed cell */
   const kv_decisions_file *theirs_file; /* their lists */
   kv_outputs *outputs;                  /* their outputs, or NULL */
-  bool follow_ours;   /* the replay goes on with ours, not with theirs */
-  bool stores, views; /* their file has lists of what is kept, attended */
-  bool all_wrong;     /* every wrong decision is kept, not the first alone */
+  bool follow_ours;   /* the replay continues with ours, not with theirs */
+  bool stores, views; /* does their file list what is kept; attended? */
+  bool all_wrong;     /* keep every wrong decision, not only the first */
   double tie;         /* share of the cut within which two scores are a tie */
-  const kv_method *real; /* the method itself */
-  kv_plan own;           /* the cell's plan as it was */
-  kv_needs needs;        /* the method's own */
-  kv_around around;      /* calls its hooks with the grading around them */
-  kv_method method;      /* the wrapped table, which the cell's plan has */
-  kv_plan *wrapped;      /* [layers of the model] the same of each layer's plan,
-                            where layers have plans of their own */
-  kv_selecting look;     /* is told of selections and keeps while hooks run */
-  kv_watch watch;        /* of the replay: compares outputs */
-  int layers;            /* recorded layers of the trace */
+  const kv_method *real;  /* the method itself */
+  kv_plan own;            /* the cell's plan before wrapping */
+  kv_needs needs;         /* the method's own */
+  kv_around around;       /* calls its hooks, with grading around them */
+  kv_method method;       /* the wrapped table, in the cell's plan */
+  kv_plan *wrapped;       /* [layers of the model] the layers' wrapped plans, if
+                             layers have plans of their own */
+  kv_selecting look;      /* receives selections and keeps while hooks run */
+  kv_watch watch;         /* of the replay: compares outputs */
+  int layers;             /* recorded layers of the trace */
   kv_graded_layer *layer; /* [layers] results */
   /* State of the hook that is running. */
   kv_ranks ranks;      /* its selections */
-  int32_t *entry;      /* [n_tokens] by token its entry; -1: not live */
-  bool *ours, *theirs; /* [n_tokens] by entry: it is in the list */
+  int32_t *entry;      /* [n_tokens] entry by token; -1: not live */
+  bool *ours, *theirs; /* [n_tokens] by entry: is it in the list? */
   int32_t *list;       /* [n_tokens] their entries, in their order */
   int32_t *all;        /* [n_tokens] scratch: all entries */
-  int *kept;           /* [lanes] keeps in this step, and one more when the lane
-                          has ended */
+  int *kept;           /* [lanes] keeps in this step, plus 1 after its end */
   kv_judged *judged;   /* [lanes] */
   kv_err fault;        /* why the method cannot be graded; rc 0: it can */
 };
 
-/* --- what theirs says --------------------------------------------------- */
+/* --- reading their lists ------------------------------------------------- */
 
 static void blame(kv_theirs *t, kv_wrong why, int32_t item) {
   if (t->fault) return;
@@ -90,7 +89,7 @@ static void read_item(kv_grading *g, const kv_lane *l, int32_t item, int page,
 
 /* Reads a list into flags (g->theirs) and entries in their order (g->list).
  * items NULL: all entries in order. Pages of a valid list share no token, so
- * reading stops once twice the tokens seen were looked at. */
+ * reading stops when it has looked at twice the tokens seen. */
 static kv_theirs read_list(kv_grading *g, const kv_lane *l, kv_items items,
                            int page) {
   kv_theirs t = {0};
@@ -109,8 +108,7 @@ static kv_theirs read_list(kv_grading *g, const kv_lane *l, kv_items items,
 
 /* --- counting ----------------------------------------------------------- */
 
-/* Index in g->layer of the layer with the model's number `layer`,
- * which must be among the recorded ones. */
+/* Index in g->layer of the recorded layer with the model's number `layer`. */
 static int grade_layer_index(const kv_grading *g, int layer) {
   int i = 0;
   while (g->layer[i].layer != layer) i++;
@@ -137,9 +135,8 @@ static void flag_view(const kv_view *v, int n, bool *in) {
     memset(in + v->run[r].first, true, (size_t)v->run[r].count);
 }
 
-/* grade.c, called by the wrapped hooks. The hook has chosen *out for a query
- * head of the lane: judges it, and replaces it by theirs unless
- * g->follow_ours. */
+/* A hook has chosen *out for a query head of the lane: judges it, and replaces
+ * it by theirs unless g->follow_ours. */
 static void grade_view(kv_grading *g, const kv_lane *l, int head,
                        kv_view *out) {
   kv_lists lists = kv_decisions_view(g->theirs_file, l->data->layer);
@@ -167,7 +164,7 @@ static void grade_view(kv_grading *g, const kv_lane *l, int head,
 
 /* --- lanes -------------------------------------------------------------- */
 
-/* True if the two stored orders differ in a way that matters. */
+/* Do the two stored orders differ in a way that matters? */
 static bool reordered(const kv_grading *g, int n, const int32_t *list,
                       const kv_theirs *t) {
   bool orders = g->needs.reindex;
@@ -176,16 +173,14 @@ static bool reordered(const kv_grading *g, int n, const int32_t *list,
          memcmp(list, g->list, (size_t)n * sizeof *list) != 0;
 }
 
-/* Puts their entries into g->list in our order, unless the order is part of the
- * decision. */
+/* Puts their entries into g->list, in our order unless order is decided. */
 static void compress_order(kv_grading *g, const kv_lane *l, bool in_order) {
   int n = 0;
   for (int i = 0; !in_order && i < l->n; i++)
     if (g->theirs[i]) g->list[n++] = i;
 }
 
-/* What a keep should store instead, *n entries; `list` is what the method
- * keeps. */
+/* What a keep should store instead of the method's `list`: *n entries. */
 static const int32_t *grade_lane(kv_grading *g, const kv_lane *l,
                                  const bool *flags, const int32_t *list,
                                  int *n) {
@@ -227,19 +222,18 @@ static const int32_t *grade_keep(void *self, const kv_lane *l,
   return grade_lane(g, l, flags, list, n);
 }
 
-/* Both are callbacks of g->look, and self is the grading. The first
- * notes what a hook selected by its scores. The second judges the first keep of
- * lane l in a step, if their file has lists of what is kept: it is given the
+/* Both functions are callbacks of g->look; self is the grading. The first
+ * records what a hook selected by its scores. The second judges the first keep
+ * of lane l in a step, if their file has lists of what is kept. It gets the
  * list of *n entries that stay (flags: the same by entry, or NULL) and returns
- * the list that is to stay instead, of *n entries, valid until the next
- * call. */
+ * the list that stays instead, of *n entries, valid until the next call. */
 static void grade_selection(void *self, const kv_selection *s) {
   kv_grading *g = self;
   kv_ranks_add(&g->ranks, s);
 }
 
-/* Call it when the hooks of a lane have run in this step: if none of them kept
- * anything, that is judged as keeping everything. */
+/* Call it when the hooks of a lane have run in this step. If none of them kept
+ * anything, judges that as keeping everything. */
 static void grade_lane_end(kv_grading *g, kv_lane *l) {
   int n = l->n;
   if (g->kept[l->lane]++) return;
@@ -248,8 +242,7 @@ static void grade_lane_end(kv_grading *g, kv_lane *l) {
   if (list != g->all) kv_keep(l, n, list);
 }
 
-/* Lanes that share a budget may move it between them, but not store more in
- * total. */
+/* Lanes that share a budget may divide it anew, but not store more in total. */
 static void weigh(const kv_grading *g, kv_lane *const *lane, int lanes) {
   int more = 0;
   for (int i = 0; i < lanes; i++)
@@ -264,7 +257,7 @@ static void weigh(const kv_grading *g, kv_lane *const *lane, int lanes) {
   }
 }
 
-/* Checks that the compression changed the lane by nothing but one keep. */
+/* Checks that the compression changed the lane only by one keep. */
 static void look_at_verbs(kv_grading *g, const kv_lane *l) {
   size_t i = 0;
   kv_record_at r;
@@ -277,10 +270,9 @@ static void look_at_verbs(kv_grading *g, const kv_lane *l) {
           g->real->name, l->data->layer, l->step, l->lane);
 }
 
-/* Call it when all lanes that compress together have run: where they hold
- * another number of entries in total than ours, ties of lanes with another
- * number become wrong; then counts each lane's grade. Sets g->fault where a
- * lane was changed by more than one keep. */
+/* Call it when all lanes that compress together have run. If their total of
+ * entries differs from ours, ties in lanes with another number become wrong.
+ * Then counts each lane's grade. Sets g->fault unless one keep was all. */
 static void grade_compressed(kv_grading *g, kv_lane *const *lane, int lanes) {
   weigh(g, lane, lanes);
   for (int i = 0; i < lanes; i++) {
@@ -289,7 +281,7 @@ static void grade_compressed(kv_grading *g, kv_lane *const *lane, int lanes) {
   }
 }
 
-/* True if their file says what the lane keeps at its current step. */
+/* Does their file say what the lane keeps at its current step? */
 static bool grade_has_list(const kv_grading *g, const kv_lane *l) {
   kv_lists stored = kv_decisions_stored(g->theirs_file, l->data->layer);
   return kv_lists_find(&stored, l->step, l->lane).item != NULL;
@@ -313,12 +305,12 @@ static void view(kv_grading *g, kv_call *c) {
   if (g->views) grade_view(g, lane, lane->first_head + c->query->head, c->view);
 }
 
-/* Grades the lane as it is once merges are swept. */
+/* Removes entries that merges marked: lanes are graded without them. */
 static void sweep(kv_call *c) {
   for (int i = 0; i < c->lanes; i++) kv_sweep(c->lane[i]);
 }
 
-/* Called at every step; calls the method's own hook where it is due. */
+/* Called at every step; calls the method's own hook if it is due. */
 static void compress_lane(kv_grading *g, kv_call *c) {
   kv_lane *lane = c->lane[0];
   bool due = kv_compression_due(c->at.needs, c->at.shape, c->at.step);
@@ -357,12 +349,12 @@ static void call(const kv_around *around, kv_call *c) {
 static void put_copy(kv_grading *g, kv_plan *plan) {
   plan->method = &g->method;
   if (!g->stores) return;
-  plan->needs.every = 1; /* their lists may be at any step */
+  plan->needs.every = 1; /* their lists may be for any step */
   plan->needs.phase = 0;
 }
 
-/* Puts a copy of the method whose hooks grade into the plan,
- * which the replay then runs; call it once, before the replay. */
+/* Puts a copy of the method whose hooks grade into the plan, which the replay
+ * then runs. Call it once, before the replay. */
 static void grade_wrap(kv_grading *g, kv_plan *plan) {
   g->around =
       (kv_around){.call = call,
@@ -450,8 +442,8 @@ static kv_rc refuse_block(const kv_grading *g, kv_err *e) {
       path, theirs, name, ours, ours, ours);
 }
 
-/* Checks that the file has lists of the method's lanes, and that the prompt
- * enters alike. */
+/* Checks that the file has lists for the method's lanes, and that the prompt
+ * enters in the same blocks. */
 static kv_rc check(const kv_grading *g, int lanes, kv_err *e) {
   const kv_decisions_form *d = &g->theirs_file->form;
   const char *path = g->theirs_file->path, *name = g->real->name;
@@ -465,8 +457,8 @@ static kv_rc check(const kv_grading *g, int lanes, kv_err *e) {
   return KV_OK;
 }
 
-/* Methods that a decisions file can describe can be graded, also with a format
- * that codes what they keep. */
+/* Can the method be graded? It can if a decisions file can describe it, also
+ * with a format that codes what it keeps. */
 static kv_rc can(const kv_cell *c, kv_err *e) {
   const kv_plan *plan = &c->plan;
   kv_method_part part[KV_MOST_PARTS];

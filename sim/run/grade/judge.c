@@ -26,8 +26,6 @@ bool kv_judge_score(const kv_ranked *by, int entry, bool ours, float *out) {
   return by->fate[i] == (ours ? KV_CHOSEN : KV_LEFT);
 }
 
-/* --- where they part ---------------------------------------------------- */
-
 typedef struct tally {
   bool forced, part; /* reasons found so far, whatever the scores */
   double far;        /* the largest distance from the cut, a share of it */
@@ -48,7 +46,7 @@ static int run_end(const kv_sides *s, int unit, int i) {
   return end;
 }
 
-/* True if all entries of the index go the same way on their side. */
+/* Do all entries of the index go the same way on their side? */
 static bool whole(const kv_sides *s, int unit, int i) {
   int first = i / unit * unit, end = first + unit < s->n ? first + unit : s->n;
   for (int k = first; k < end; k++)
@@ -64,8 +62,8 @@ static void note_run(const kv_sides *s, int i, int end, kv_judged *out) {
   if (n < KV_MOST_APART) (s->theirs[i] ? out->taken : out->missed)[n] = a;
 }
 
-/* Distance of a score from the cut, as the least share of the cut that reaches
- * it. NaN is near nothing; an infinity only to itself. */
+/* Distance of a score from the cut, as a share of the cut. NaN is near nothing,
+ * an infinity only near itself. */
 static double share(double score, double cut) {
   double by = fabs(score - cut);
   if (score == cut) return 0;
@@ -130,9 +128,7 @@ void kv_judge(const kv_sides *s, double tie, kv_judged *out) {
   out->grade = out->why ? KV_GRADE_WRONG : same ? KV_GRADE_EQUAL : KV_GRADE_TIE;
 }
 
-/* --- text ---------------------------------------------------------------- */
-
-enum { SHOWN = 4 }; /* runs of either kind */
+enum { SHOWN = 4 }; /* runs shown of either kind */
 
 typedef struct text {
   char *out;

@@ -5,7 +5,7 @@
  *
  * A selection ranks indexes. An index stands for `unit` entries (1, or the
  * method's page), which all have its score; taking only some of them is wrong.
- * What the method keeps or leaves whatever the scores are (windows, sinks, the
+ * What the method keeps or drops whatever the scores are (windows, sinks, the
  * last page) has no score and is never a tie. The cut is the lowest chosen
  * score.
  *
@@ -42,14 +42,13 @@ extern const char *const kv_wrong_names[]; /* by kv_wrong: "", "range", .. */
  * chosen, or not taking part. */
 enum { KV_LEFT, KV_CHOSEN, KV_UNRANKED };
 typedef struct kv_ranked {
-  const bool *flags; /* where the method wrote its choice; only the address is
-                        compared */
+  const bool *flags; /* the method's choice; only the address counts */
   int n;             /* indexes */
   int unit;          /* entries of an index: 1, or those of a page */
   int first;     /* the first entry of index 0: sinks before it have no score */
   float *score;  /* [n] */
   uint8_t *fate; /* [n] KV_LEFT, KV_CHOSEN, KV_UNRANKED */
-  bool has_cut;  /* something was chosen, and something was left */
+  bool has_cut;  /* was something chosen, and something left? */
   float cut;     /* over all lanes that were ranked together */
   bool any_count; /* the number may differ in this lane: lanes share a budget,
                      or a mass decides */
@@ -111,8 +110,7 @@ enum { KV_TIE_TEXT = 24 };
 const char *kv_tie_text(double x, char out[KV_TIE_TEXT]);
 
 /* Writes "layer 0, step 138, query head 3: ..." with what they took, what they
- * left, the scores and the cut; page: tokens of an item in their file. Returns
- * out. */
+ * left, the scores and the cut; page: tokens of their items. Returns out. */
 const char *kv_judged_text(const kv_judged *j, double tie, int page,
                            char out[KV_VERDICT_TEXT]);
 

@@ -51,8 +51,8 @@ static float load(side s, size_t i) {
   return s.type == KV_ST_F16 ? kv_from_f16(half) : kv_from_bf16(half);
 }
 
-/* Rank of a finite number among those of its type, counted from zero: the
- * difference of two ranks is their distance in ulp. */
+/* Rank of a finite number among those of its type, counted from zero: two
+ * numbers are as many ulp apart as their ranks differ. */
 static int64_t place_of(kv_st_dtype type, float x) {
   uint32_t u = kv_bits(x), sign = 0x80000000u;
   if (type != KV_ST_F32) {
@@ -107,8 +107,8 @@ const char *kv_output_text(const kv_output_place *p, char out[KV_OUTPUT_TEXT]) {
 
 /* --- a row -------------------------------------------------------------- */
 
-/* |theirs - ours|; infinite if either is not finite, for then nothing says that
- * theirs is right. */
+/* |theirs - ours|; infinite if either is not finite, because then nothing shows
+ * that theirs is right. */
 static double apart(float theirs, float ours) {
   bool both = isfinite(theirs) && isfinite(ours);
   return both ? fabs((double)theirs - (double)ours) : INFINITY;
@@ -122,8 +122,7 @@ static double outside(const kv_outputs *o, const kv_output_place *p,
 }
 
 /* The largest finite magnitude of a row: an infinite one would tolerate
- * anything. By a comparison and not by fmax, over which GCC 12 for aarch64
- * stumbles at -O3. */
+ * anything. Not by fmax, because of a fault in GCC 12 for aarch64 at -O3. */
 static double row_size(const float *out, size_t width) {
   float most = 0;
   for (size_t x = 0; x < width; x++)
@@ -255,7 +254,7 @@ static kv_rc find(const kv_outputs *o, int index, const char *what, int rank,
   return KV_OK;
 }
 
-/* All layers must have one type, since there is one tolerance. */
+/* All layers must have one type, because there is one tolerance. */
 static kv_rc check_types(const kv_outputs *o, kv_err *e) {
   char show[KV_SHOW];
   for (int i = 1; i < o->trace->n_layers; i++)

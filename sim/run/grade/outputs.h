@@ -56,8 +56,7 @@ typedef struct kv_output_sums {
 /* The L2 norm of all differences over that of ours; 0 if both are 0, infinite
  * if only ours is. */
 double kv_output_relative(const kv_output_sums *s);
-/* Adds sums of another layer; among equal largest differences the earlier
- * stays. */
+/* Adds sums of another layer; of equal largest differences the first stays. */
 void kv_output_add(const kv_output_sums *from, kv_output_sums *to);
 
 typedef struct kv_outputs kv_outputs;
@@ -87,8 +86,7 @@ void kv_outputs_row(kv_outputs *o, int index, int step, int head,
 
 /* The sums of the index-th layer so far. */
 const kv_output_sums *kv_outputs_layer(const kv_outputs *o, int index);
-/* The worst element of each wrong row of a layer, *n of them; none unless
- * how->all. */
+/* The worst elements of a layer's *n wrong rows; none unless how->all. */
 const kv_output_place *kv_outputs_wrong(const kv_outputs *o, int index,
                                         int64_t *n);
 /* The type of their outputs: "F32", "F16" or "BF16". */

@@ -27,7 +27,7 @@ void kv_ranks_forget(kv_ranks *r) {
   r->shared = false;
 }
 
-/* Appends one, zeroed except for its arrays. */
+/* Appends a selection, zeroed except for its arrays. */
 static kv_ranked *next(kv_ranks *r) {
   if (r->n < r->room) return &r->ranked[r->n++];
   kv_ranked *more =
@@ -93,8 +93,6 @@ void kv_ranks_add(kv_ranks *r, const kv_selection *s) {
   cut(s->lanes, r->ranked + first);
 }
 
-/* --- which one decided -------------------------------------------------- */
-
 static bool explains(const kv_ranked *x, int unit, int n, const bool *ours) {
   if (unit > 1 && x->n > (n + unit - 1) / unit) return false;
   if (unit == 1 && x->n > n) return false;
@@ -105,8 +103,8 @@ static bool explains(const kv_ranked *x, int unit, int n, const bool *ours) {
   return true;
 }
 
-/* Is it the flag of one of n entries? What a selection ranked may begin behind
- * the entries that stay whatever their scores are. */
+/* Is `flag` the flag of one of n entries? The part that a selection ranked may
+ * begin after the entries that stay whatever their scores are. */
 static bool among(const bool *flag, const bool *flags, int n) {
   return (uintptr_t)flag >= (uintptr_t)flags &&
          (uintptr_t)flag < (uintptr_t)(flags + n);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Wrong decisions, packed: sim/run/grade/wrongs.h. The fixed part of a
- * kv_judged, then the runs that were taken, then those that were left.
+ * kv_judged, then the runs taken, then those left.
  */
 #include "sim/run/grade/wrongs.h"
 

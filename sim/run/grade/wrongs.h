@@ -23,8 +23,7 @@ void kv_wrongs_add(kv_wrongs *w, const kv_judged *j);
 void kv_wrongs_free(kv_wrongs *w); /* accepts zeroed */
 
 /* Reads them one after the other into *out: *at is 0 at first and advances.
- * False past the end. If one has more than KV_MOST_APART runs, only the first
- * are there. */
+ * False past the end. Of more than KV_MOST_APART runs, only the first. */
 bool kv_wrongs_next(const kv_wrongs *w, size_t *at, kv_judged *out);
 
 #endif

@@ -22,15 +22,15 @@ static kv_fence_tell *tell;
 static kv_fence_post *post;
 static kv_fence_watch looking;
 
-/* Where this thread is; hook NULL: in no hook of the method. */
+/* What this thread is doing; hook NULL: it is in no hook of the method. */
 static _Thread_local struct {
   const char *hook, *last;
   int layer, lane, step;
-  unsigned absent; /* of KV_Q .. KV_SUM, not shown to observe */
-  bool no_logits;  /* a view without view_logits */
+  unsigned absent; /* which of KV_Q .. KV_SUM observe does not get */
+  bool no_logits;  /* in a view without view_logits */
 } now;
 
-/* --- telling ------------------------------------------------------------ */
+/* --- reporting ---------------------------------------------------------- */
 
 static void place(const char *law, const char *said) {
   char text[400];
@@ -90,8 +90,7 @@ static void post_it(bool inside) {
   post->calls++;
 }
 
-/* Prepares a hook's call: it gets a workspace of its own, which outlives the
- * call. */
+/* Gives a hook's call a workspace of its own, which outlives the call. */
 static void enter(kv_call *c, kv_work *work) {
   bool writes = looking == KV_FENCE_WRITES;
   kv_fence_takes_begin(c->at.shape, c->at.work, writes, work);
@@ -123,9 +122,9 @@ static void leave(const kv_call *c) {
                          c->rows);
 }
 
-/* --- what a hook is shown ------------------------------------------------ */
+/* --- a hook's inputs ----------------------------------------------------- */
 
-/* Fills what a row may not see with different junk at every call. */
+/* Fills what a row may not see with junk that changes with every call. */
 static void worsen(const kv_rows *rows) {
   static _Thread_local uint32_t turn;
   for (int r = 0; r < rows->rows; r++)
@@ -152,8 +151,7 @@ static void check_view(const kv_lane *l, const kv_view *v) {
     kv_fence_found("views", "gives a view that is empty or miscounted");
 }
 
-/* Bytes behind the room that a view's runs have for the lane's entries; *first:
- * where they begin. */
+/* Bytes after the memory that a view's runs need; *first: where they begin. */
 static size_t behind_view(const kv_call *c, kv_run **first) {
   size_t room = (size_t)c->lane[0]->n / 2 + 1;
   *first = c->view->run + room;
@@ -177,10 +175,9 @@ static void check_shown(const kv_call *c) {
   check_view(c->lane[0], c->view);
 }
 
-/* A view that depends on the query must have looked at stored data in order to
- * choose, which costs `scanned` bytes. If the method declares none, the negated
- * query must give the same view. c: the call as it came; given: the view for
- * its query. */
+/* A view that depends on the query must have read stored data to choose, which
+ * costs `scanned` bytes. If the method declares none, the negated query must
+ * give the same view. c: the original call; given: the view for its query. */
 static void check_blind(const kv_method *m, kv_call c, const kv_view *given) {
   const kv_lane *l = c.lane[0];
   size_t d = (size_t)l->shape->d, n = (size_t)c.query->queries * d;
@@ -211,8 +208,7 @@ static void check_blind(const kv_method *m, kv_call c, const kv_view *given) {
 
 /* --- hooks -------------------------------------------------------------- */
 
-/* Marks what lies behind the entries of the lanes, and notes how many entries
- * each has. */
+/* Marks what follows the entries of the lanes; n: entries of each lane. */
 static void fill(const kv_call *c, int *n) {
   for (int i = 0; i < c->lanes && n; i++) {
     kv_fence_fill(c->lane[i]);
@@ -220,7 +216,7 @@ static void fill(const kv_call *c, int *n) {
   }
 }
 
-/* Room for a message with marks behind it. */
+/* Memory for a message, with marks after it. */
 static void *message_room(const kv_call *c) {
   size_t n = c->at.needs->message;
   char *room = calloc(1, n + KV_FENCE);
@@ -240,8 +236,7 @@ static void take_message(kv_call *c, void *to) {
 }
 
 /* Runs a hook with the checks around it. Every lane passes through `arrive`, so
- * that all are known. A view, a chunk and a message only read lanes, so
- * nothing is marked there. */
+ * all are known. Views, chunks and messages only read lanes: no marks. */
 static void between(const kv_around *inside, kv_call *c) {
   kv_work work;
   const kv_call came = *c;

@@ -29,13 +29,12 @@ typedef struct kv_fence_post {
   _Atomic(const char *) hook;   /* the current or last hook, or open: a string
                                    of the program; NULL: none yet */
   atomic_int layer, lane, step; /* where it was called; lane -1: several */
-  atomic_bool inside;           /* the method has not returned from it */
+  atomic_bool inside;           /* the method is in it */
   atomic_uint calls;            /* number of calls and returns */
 } kv_fence_post;
 
 /* Returns the wrapped table of `inner`, valid until the next call; inner and
- * *post outlive it. Hook entries and returns are recorded in *post. Cannot
- * fail. */
+ * *post outlive it. Records hook entries and returns in *post. */
 const kv_method *kv_fence_around(const kv_method *inner, kv_fence_post *post,
                                  kv_fence_tell *tell);
 /* The method that was passed to kv_fence_around. */
@@ -52,11 +51,11 @@ typedef enum kv_fence_watch {
 kv_rc kv_fence_look(kv_fence_watch what, kv_err *e);
 
 /* For a signal handler, in the thread that crashed: reports what it was doing,
- * and so does not return. signal: its name ("SIGSEGV"); at: the bad address,
+ * so it does not return. signal: its name ("SIGSEGV"); at: the bad address,
  * UINTPTR_MAX for signals without one. */
 void kv_fence_crashed(const char *signal, uintptr_t at);
-/* For pthread_atfork, in the thread that is about to fork: reports it if a hook
- * of the method does so. */
+/* For pthread_atfork, in the thread that is about to fork: reports it if it is
+ * in a hook of the method. */
 void kv_fence_forks(void);
 
 #endif

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 512 }; /* lanes of a layer that are checked */
+enum { MOST = 512 }; /* most lanes of a layer that are checked */
 
 typedef struct known {
   const kv_lane *lane;
@@ -25,8 +25,6 @@ static const kv_method *method;
 static char *params;
 static kv_shape shape;
 static uint64_t shown, lent;
-
-/* --- digests ------------------------------------------------------------ */
 
 static uint64_t add(uint64_t h, const void *at, size_t n) {
   const unsigned char *c = at;
@@ -53,7 +51,7 @@ static uint64_t entries_of(const kv_lane *l) {
   return h;
 }
 
-/* Digest of what hooks of the lane may write: columns and state. */
+/* Digest of what the lane's hooks may write: columns and state. */
 static uint64_t rest_of(const kv_lane *l) {
   uint64_t h = 1;
   for (int c = 0; c < l->needs->columns; c++)
@@ -92,7 +90,7 @@ static uint64_t file_of(const kv_asset *a, uint64_t h) {
   return h;
 }
 
-/* The same of all its files. */
+/* Digest of all the method's files. */
 static uint64_t lent_of(const kv_at *at) {
   const kv_param *p;
   uint64_t h = 1;
@@ -102,8 +100,6 @@ static uint64_t lent_of(const kv_at *at) {
   }
   return h;
 }
-
-/* --- lanes -------------------------------------------------------------- */
 
 kv_rc kv_fence_guard_open(const kv_method *m, kv_err *e) {
   free(params);
@@ -123,7 +119,7 @@ void kv_fence_guard_lane(const kv_lane *l) {
 static const struct {
   const char *name;
   size_t at, size;
-  bool verbs; /* memory operations change it */
+  bool verbs; /* may memory operations change it? */
 } field[] = {
 #define FIELD(name, verbs)                                                     \
   { #name, offsetof(kv_lane, name), sizeof((kv_lane *)0)->name, verbs }
@@ -140,7 +136,7 @@ static const struct {
     FIELD(tail, true),     FIELD(tier, false),     FIELD(kernels, false)};
 enum { FIELDS = sizeof field / sizeof *field };
 
-/* The first field that changed and should not have; NULL: none. */
+/* The first field that changed but must not; NULL: none. */
 static const char *changed(const known *k, bool verbs) {
   const char *was = (const char *)&k->was, *is = (const char *)k->lane;
   for (int i = 0; i < FIELDS; i++)
@@ -167,8 +163,6 @@ static void look_at(const known *k) {
   if (!verbs && entries_of(k->lane) != k->entries)
     kv_fence_found("hooks", "writes the lane's entries without calling a verb");
 }
-
-/* --- around a hook ------------------------------------------------------ */
 
 void kv_fence_guard_before(const kv_at *at, const kv_rows *rows) {
   memcpy(params, at->params, method->params_size);

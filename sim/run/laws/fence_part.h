@@ -30,7 +30,7 @@ void kv_fence_found(const char *law, const char *format, ...)
  * needs.lane_state exceeds the method's own need, and the spare elements of its
  * ids, weights, classes and columns after its entries. */
 void kv_fence_fill(kv_lane *l);
-/* After the hook: reports a mark that is gone. n: entries of the lane when
+/* After the hook: reports a changed mark. n: entries of the lane when
  * kv_fence_fill was called. */
 void kv_fence_beyond(const kv_lane *l, int n);
 
@@ -41,8 +41,8 @@ void kv_fence_beyond(const kv_lane *l, int n);
 size_t kv_fence_room(const kv_shape *shape, size_t work);
 /* Before a hook: makes *inner, the workspace that the hook gets, in the rest of
  * `outer`. Every allocation is between marks and filled with junk; one that
- * does not fit is reported. whole: the whole rest of outer is marked and
- * checked, not only around allocations. After the hook, on the same thread,
+ * does not fit is reported. whole: marks and checks the whole rest of outer,
+ * not only around allocations. After the hook, on the same thread,
  * kv_fence_takes_end checks the marks; outer must live until then. */
 void kv_fence_takes_begin(const kv_shape *shape, const kv_work *outer,
                           bool whole, kv_work *inner);
@@ -50,14 +50,14 @@ void kv_fence_takes_end(void);
 
 /* --- fence_guard.c: what a hook may not write --------------------------- */
 
-/* Before a replay of the method m: forgets the lanes of the one before.
+/* Before a replay of the method m: forgets the lanes of the previous replay.
  * KV_RESOURCE: memory. */
 kv_rc kv_fence_guard_open(const kv_method *m, kv_err *e);
-/* When a lane of the replay begins: watches it from now on, if it is among the
- * first 512. l outlives the replay. */
+/* Call it when a lane begins: watches it, if it is among the first 512. l
+ * outlives the replay. */
 void kv_fence_guard_lane(const kv_lane *l);
 /* Call these around a hook. before takes digests of what it must not write (its
- * parameters, the shape, its file's tensors, all lanes, the rows that it sees),
+ * parameters, the shape, its file's tensors, all lanes, the rows that it sees);
  * after compares them. In the `lanes` lanes of lane[] the hook may write
  * columns and state, and change the rest by verbs. at: the hook's; rows: what
  * it sees, or NULL. */
@@ -68,9 +68,8 @@ void kv_fence_guard_after(const kv_at *at, const kv_lane *const *lane,
 /* --- fence_process.c: what a hook leaves behind ------------------------- */
 
 /* Checks what a hook must not leave behind: allocated memory, mapped memory
- * (reported when the eighth hook has left some), threads, and a closed standard
- * input, output or error. Call open once before a replay: counting starts anew.
- */
+ * (reported at the eighth hook that leaves some), threads, and a closed
+ * standard input, output or error. Call open before each replay. */
 void kv_fence_process_open(void);
 /* Call these around a hook: before counts; after counts again and reports the
  * difference. Finds nothing if libc or the system does not report it. */

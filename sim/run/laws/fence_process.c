@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a hook leaves in its process: sim/run/laws/fence.h. Allocated or mapped
- * memory, threads, and files that it closed although they were not its own. If
- * libc or the system does not report these, nothing is found.
+ * memory, threads, and closed files that were not its own. Finds nothing if
+ * libc or the system does not report these.
  */
 #include "sim/run/laws/fence_part.h"
 
@@ -14,8 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A stack or a table of the loader may grow now and then; a hook that maps
- * memory and keeps it does so every time. So it must happen TIMES times. */
+/* A stack or a table of the loader may grow now and then. A hook that maps
+ * memory and keeps it does so every time, so TIMES times are needed. */
 enum { TIMES = 8, PAGE = 4096 };
 
 static struct {
@@ -36,7 +36,7 @@ static size_t held(size_t *arena) {
 #endif
 }
 
-/* Mapped bytes, without malloc's. */
+/* Mapped bytes, except malloc's. */
 static size_t mapped(size_t arena) {
   char text[64] = "";
   if (arena == 0 || statm < 0 || pread(statm, text, sizeof text - 1, 0) <= 0)

@@ -39,13 +39,13 @@ static size_t hook_size(const kv_shape *shape, const kv_work *outer) {
   return (rest - extra) / TIMES + KV_WORK(shape->n_tokens);
 }
 
-/* The engine adds KV_WORK to it. */
+/* Without KV_WORK, which the engine adds. */
 size_t kv_fence_room(const kv_shape *shape, size_t work) {
   size_t extra = (TIMES - 1) * KV_WORK(shape->n_tokens);
   return TIMES * work + extra + 2 * KV_FENCE;
 }
 
-/* A pseudo-random byte, so that it shares no period with what a hook does. */
+/* A pseudo-random byte: its period is unlike that of any hook. */
 static unsigned char junk(void) {
   turn = turn * 1664525u + 1013904223u;
   return (unsigned char)(turn >> 24);
@@ -87,8 +87,8 @@ void kv_fence_takes_begin(const kv_shape *shape, const kv_work *outer,
                      .take = give};
 }
 
-/* Reports a changed byte between two takes; it is blamed on the take whose end
- * or begin is nearer. */
+/* Reports a changed byte between two takes, and blames the take whose end or
+ * beginning is nearer. */
 static void broken(const take *before, const char *at, const char *next) {
   const take *end = (take *)(void *)now.end;
   int number = (int)(end - before);

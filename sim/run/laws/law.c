@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Laws of lanes and views at every step, for kv_law_walk, which checks all that
- * are asked for in one replay; laws of whole runs; and the table of all laws:
- * contract in sim/run/laws/law.h.
+ * Laws of lanes and views at every step, for kv_law_walk, which checks all of
+ * them in one replay; laws of whole runs; and the table of all laws. Contract
+ * in sim/run/laws/law.h.
  */
 #include "ref/lane/compose.h"
 #include "sim/ask/param.h"
@@ -70,7 +70,7 @@ static bool is_recorded(const kv_lane *l, int h, const kv_view *v, int step,
   return same;
 }
 
-/* Does the view hold what is of a class that is read, and nothing else? */
+/* Does the view hold exactly the entries of the classes that are read? */
 static bool is_by_class(const kv_lane *l, const kv_view *v) {
   int r = 0;
   for (int i = 0; i < l->n; i++) {
@@ -101,8 +101,8 @@ static const kv_law_look law_views = {.row = views_hold};
 
 /* --- weights ------------------------------------------------------------ */
 
-/* Number of members of entry i by the lane's lists; 0 if one does not belong to
- * it. */
+/* Number of members of entry i by the lane's lists; 0 if one belongs elsewhere.
+ */
 static uint32_t count_members(const kv_replica *s, const kv_lane *l, int i) {
   uint32_t n = 0, t = l->id[i];
   for (;; t = l->next[t]) {
@@ -158,8 +158,8 @@ static const kv_law_look law_journal = {.lane = journal_holds};
 
 /* --- bytes -------------------------------------------------------------- */
 
-/* Adds entry i's bytes of one side; a group is counted with its first live
- * member. */
+/* Adds entry i's bytes of one side. A group counts with its first live member.
+ */
 static void charge(const kv_replica *s, const kv_lane *l, int i, int side,
                    kv_bytes *sum) {
   const kv_replica_entry *x = kv_replica_at(s, i);
@@ -184,7 +184,7 @@ static void charge(const kv_replica *s, const kv_lane *l, int i, int side,
   sum->metadata += (int64_t)size.metadata;
 }
 
-/* What entry i has added to `sum`, into its class. */
+/* Adds to the entry's class what entry i has added to `sum`. */
 static void charge_class(const kv_replica *s, int i, const kv_bytes *before,
                          kv_bytes *sum) {
   *kv_bytes_of_tier(sum, kv_replica_at(s, i)->tier) +=
@@ -192,7 +192,7 @@ static void charge_class(const kv_replica *s, int i, const kv_bytes *before,
       sum->columns - before->columns;
 }
 
-/* Is V of entry i a part of its K, so that it costs nothing beside it? */
+/* Is V of entry i a part of its K, so that it takes no bytes of its own? */
 static bool is_shared(const kv_replica *s, const kv_lane *l, int i) {
   const int16_t *format = kv_replica_at(s, i)->format;
   return l->shape->shared && format[KV_SIDE_K] == format[KV_SIDE_V] &&
@@ -247,16 +247,16 @@ static kv_rc bytes_hold(const kv_replica *s, const kv_lane *l, kv_err *e) {
 
 static const kv_law_look law_bytes = {.lane = bytes_hold};
 
-/* Laws of whole runs make replays of their own. first: the digests of the case
- * on one thread with the best kernels, or NULL if nobody has replayed it so.
- * KV_OK: it holds; KV_DIFFERENT: it is broken, e says how; KV_REFUSED: it
- * cannot be checked on this case; other codes: the check failed. */
+/* Laws of whole runs make their own replays. first: the digests of the case on
+ * one thread with the best kernels, or NULL if they do not exist. KV_OK: it
+ * holds; KV_DIFFERENT: it is broken, e says how; KV_REFUSED: it cannot be
+ * checked on this case; other codes: the check failed. */
 typedef kv_rc kv_law_check(const kv_law_case *c, const kv_law_run *first,
                            kv_err *e);
 
-/* --- law ----------------------------------------------------------------- */
+/* --- lengths ------------------------------------------------------------- */
 
-/* kv_backend_cost counts everything, what views read as well. */
+/* kv_backend_cost counts everything, including what views read. */
 static kv_rc same_cost(const kv_result *seen, const kv_result *cost,
                        kv_err *e) {
   for (int i = 0; i < seen->n_steps; i++) {
@@ -297,7 +297,7 @@ static kv_rc same_stored(const kv_result *seen, const kv_result *blind,
                  seen->totals.peak, blind->totals.peak);
 }
 
-/* *out: the method declares needs.lengths with this budget. */
+/* *out: does the method declare needs.lengths with this budget? */
 static kv_rc says_so(const kv_law_case *c, bool *out, kv_err *e) {
   kv_asked_cell asked = {.spec = c->spec, .entries = c->entries};
   kv_cell cell = {0};
@@ -309,7 +309,7 @@ static kv_rc says_so(const kv_law_case *c, bool *out, kv_err *e) {
   return rc;
 }
 
-/* Replays the case by a backend of searches, which must say the same. */
+/* Replays the case with a backend of searches; the result must be the same. */
 static kv_rc
 searched(const kv_law_case *c, const kv_backend *b, const kv_result *seen,
          kv_rc (*same)(const kv_result *, const kv_result *, kv_err *),
@@ -364,8 +364,7 @@ static bool lossless_text(const kv_method *m, size_t size, char *text) {
   return any;
 }
 
-/* The specification with a budget of every token and the parameters that
- * lose nothing then. */
+/* The specification with a budget of all tokens and lossless parameters. */
 static kv_rc lossless(const kv_law_case *c, kv_spec *out, kv_err *e) {
   const kv_method *m = c->spec->method;
   char text[512];
@@ -449,7 +448,7 @@ static kv_rc compare(const kv_law_run *a, const kv_law_run *b, int run,
 }
 
 /* Compares runs that differ in kernels, threads and walk with the first one. If
- * that was not made, two equal ones are made here, and compared too. */
+ * there is none, makes two equal ones, and compares these, too. */
 static kv_rc law_repeat(const kv_law_case *c, const kv_law_run *first,
                         kv_err *e) {
   enum { RUNS = 4, OTHERS = 2 };
@@ -472,10 +471,9 @@ static kv_rc law_repeat(const kv_law_case *c, const kv_law_run *first,
 
 /* --- observation --------------------------------------------------------- */
 
-/* In ref, probabilities are computed by the row kernels `scale` and `fix_rows`
- * and nothing else, so a kernel set that counts their rows counts all; other
- * backends report their own count. One thread, and one check in a thread at a
- * time. */
+/* In ref, only the row kernels `scale` and `fix_rows` compute probabilities, so
+ * a kernel set that counts their rows counts all; other backends report their
+ * own count. One thread, and one check in a thread at a time. */
 static _Thread_local int64_t rows;
 
 static void count_scale(float r, int n, float *p) {
@@ -522,10 +520,10 @@ static void count_finished(void *self, int layer, const kv_lane *lane) {
   (void)lane;
 }
 
-/* Prompt rows a head that are shown where the last `most` are asked for. */
+/* Prompt rows of a head that are shown if the last `most` are requested. */
 static int64_t prompt_shown(const kv_shape *s, int most) {
   int64_t shown = 0;
-  kv_shape now = *s; /* whose prompt ends with the chunk */
+  kv_shape now = *s; /* ends its prompt with the chunk */
   int size = s->chunk ? s->chunk : s->prompt_len;
   for (int first = 0; first < s->prompt_len; first += size) {
     bool last = size >= s->prompt_len - first;
@@ -535,9 +533,9 @@ static int64_t prompt_shown(const kv_shape *s, int most) {
   return shown;
 }
 
-/* Rows of the prompt and of decoding that the needs ask for. by_kernels: those
- * are counted, too, of which `future` is made: every decode row, before the
- * first compression, and once more when it has gone by. */
+/* Rows of the prompt and of decoding that the needs request. by_kernels: also
+ * counts the rows for `future`: every decode row, once before the first
+ * compression and once more when it is past. */
 static counts asked_of(const kv_cell *cell, bool by_kernels) {
   const kv_needs *need = &cell->plan.needs;
   const kv_shape *s = &cell->shape;
@@ -557,8 +555,7 @@ static counts asked_of(const kv_cell *cell, bool by_kernels) {
   return n;
 }
 
-/* True if every query row is recorded; otherwise recorded sums may replace
- * rows. */
+/* Is every query row recorded? Otherwise recorded sums may replace rows. */
 static bool records_all(const kv_trace *t) {
   for (int i = 0; i < t->n_layers; i++)
     if (t->layer[i].data.rows) return false;
@@ -599,7 +596,7 @@ out:
   return rc;
 }
 
-/* --- law ----------------------------------------------------------------- */
+/* --- all laws ------------------------------------------------------------ */
 
 /* A law either checks the replay that all such laws share, or makes its own. */
 typedef struct rule {
@@ -666,7 +663,7 @@ kv_rc kv_law_open(const char *path, kv_trace **out, kv_err *e) {
   return rc;
 }
 
-/* Runs the laws that share a replay; *looked: there were any. */
+/* Runs the laws that share a replay; *looked: were there any? */
 static kv_rc look(const kv_law_case *c, uint32_t laws, int *broken,
                   bool *looked, kv_law_run *run, kv_err *e) {
   kv_law_look some[LAWS];

@@ -20,8 +20,8 @@ typedef struct kv_law_case {
   const kv_backend *backend; /* replays the case */
   const kv_trace *trace;     /* open; borrowed */
   const kv_spec *spec;       /* the method and its parameters; borrowed */
-  int entries; /* the budget in entries a lane, if the specification has none;
-                  -1: none */
+  int entries;    /* entries a lane, if the specification has no budget; -1:
+                     none */
   int prompt_len; /* tokens after which decoding begins; 0: the trace's own */
   /* Output digest of dense on this trace and backend, if known (kv_law_dense);
    * NULL: a law that needs it replays dense. */
@@ -31,7 +31,7 @@ typedef struct kv_law_case {
   int64_t (*rows)(void);
 } kv_law_case;
 
-/* A law; both texts are the program's. */
+/* A law; both texts are constants. */
 typedef struct kv_law {
   const char *name;      /* one word, as --law takes it */
   const char *statement; /* what holds, in one sentence without a period */
@@ -50,8 +50,8 @@ int kv_law_named(const char *name);
 kv_rc kv_law_ask(const kv_law_case *c, uint32_t laws, int *broken, kv_err *e);
 
 /* Opens a synthetic trace for the laws, with the scale of its logits divided by
- * four. Otherwise some probabilities could be below 2^-41; top-p with p = 1
- * leaves these out and would rightly differ from dense. Codes and closing as
+ * four. Otherwise some probabilities could be below 2^-41, which top-p with p =
+ * 1 leaves out, and it would rightly differ from dense. Codes and closing as
  * for kv_trace_open. */
 kv_rc kv_law_open(const char *path, kv_trace **out, kv_err *e);
 

@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- hooks -------------------------------------------------------------- */
-
 /* Replays the case; the fences check it. */
 static kv_rc look(const kv_law_case *c, kv_fence_watch what, kv_err *e) {
   kv_cell cell = {0};
@@ -26,8 +24,6 @@ static kv_rc hooks_hold(const kv_law_case *c, kv_err *e) {
   return look(c, KV_FENCE_WRITES, e);
 }
 
-/* --- modes -------------------------------------------------------------- */
-
 static kv_rc modes_hold(const kv_law_case *c, kv_err *e) {
   const char *mode = kv_door_mode(kv_fence_inner());
   if (mode)
@@ -37,8 +33,6 @@ static kv_rc modes_hold(const kv_law_case *c, kv_err *e) {
                    mode);
   return look(c, KV_FENCE_MODES, e);
 }
-
-/* --- needs -------------------------------------------------------------- */
 
 static kv_rc open_one(const kv_law_case *c, kv_cell *cell, kv_err *e) {
   kv_asked_cell asked = {.spec = c->spec, .entries = c->entries};
@@ -73,11 +67,9 @@ static kv_rc needs_hold(const kv_law_case *c, kv_err *e) {
   return rc;
 }
 
-/* --- budget ------------------------------------------------------------- */
-
 enum { GRAIN = 48 };
 
-/* Counts of the current layer, and the least of both means over the layers. */
+/* Counts of the current layer, and the least mean of each over the layers. */
 typedef struct counts {
   int prompt_len, layer;
   double stored, lanes, attended, views;

@@ -44,10 +44,8 @@ kv_law_run kv_law_run_of(const kv_cell *cell) {
   return (kv_law_run){r->output, r->state, r->journal};
 }
 
-/* --- walks with an interpreter ------------------------------------------ */
-
 typedef struct walk {
-  int n, at; /* number of laws; the one that is broken */
+  int n, at; /* number of laws; the broken one */
   const kv_law_look *look;
   int readers;
   kv_replica *reader; /* [readers] of the layer in flight */
@@ -72,7 +70,7 @@ static void ask_row(walk *w, const kv_seen *row, int step) {
     if (w->look[i].row) keep_first(w, i, w->look[i].row(row, step, &e), &e);
 }
 
-/* Brings the lane's interpreter up to the lane's present state. */
+/* Runs the lane's interpreter up to the lane's current state. */
 static kv_replica *follow(walk *w, const kv_lane *l) {
   kv_replica *s = &w->reader[l->lane];
   kv_err e = {0};

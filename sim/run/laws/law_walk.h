@@ -17,15 +17,14 @@
 typedef struct kv_law_how {
   const kv_kernels *kernels; /* NULL: the best set of this processor */
   int threads;               /* 1 or more */
-  bool by_steps;         /* all layers at once, step by step, not by layers */
-  bool fidelity;         /* also compute measures */
-  const kv_watch *watch; /* callbacks of the replay, or NULL */
+  bool by_steps;             /* walk step by step, not layer by layer */
+  bool fidelity;             /* also compute measures */
+  const kv_watch *watch;     /* callbacks of the replay, or NULL */
 } kv_law_how;
 
 /* Opens the cell of the case and replays it. *out, zeroed before, gets its
- * result with digests; close it with kv_cell_close, also after a failure.
- * KV_REFUSED: the cell is refused or fails, with its reason. KV_RESOURCE:
- * memory. */
+ * result with digests; always close it with kv_cell_close. KV_REFUSED: the cell
+ * is refused or fails, with its reason. KV_RESOURCE: memory. */
 kv_rc kv_law_replay(const kv_law_case *c, const kv_law_how *how, kv_cell *out,
                     kv_err *e);
 
@@ -44,9 +43,8 @@ typedef struct kv_law_run { /* digests of a replay */
 
 /* Replays the case on one thread, follows every lane with an interpreter of the
  * journal, and runs the checks look[0..n), n >= 1. *out: the digests of the
- * replay. KV_DIFFERENT: look[*broken] is the first broken one; 0 also if the
- * interpreter found a record that cannot be carried out. Other codes as for
- * kv_law_replay. */
+ * replay. KV_DIFFERENT: look[*broken] is the first broken one; 0 also if a
+ * record cannot be interpreted. Other codes as for kv_law_replay. */
 kv_rc kv_law_walk(const kv_law_case *c, int n, const kv_law_look *look,
                   int *broken, kv_law_run *out, kv_err *e);
 

@@ -31,12 +31,12 @@ typedef struct kv_lawcheck_run {
   kv_bytes end; /* bytes by kind at the last step */
 } kv_lawcheck_run;
 
-/* What parent and child share: written by the child, read by the parent when
- * the child has ended or its time is over. */
+/* What parent and child share: written by the child, and read by the parent
+ * when the child has ended or its time is up. */
 typedef struct kv_lawcheck_page {
-  kv_lawcheck_said said; /* law "": nothing yet */
-  kv_fence_post post;    /* which hook the method is in, or was in last */
-  kv_lawcheck_run run;   /* of the law "process" */
+  kv_lawcheck_said said; /* law "": no answer yet */
+  kv_fence_post post;    /* the method's current or last hook */
+  kv_lawcheck_run run;   /* for the law "process" */
 } kv_lawcheck_page;
 
 /* A synthetic trace. */
@@ -51,7 +51,7 @@ typedef struct kv_lawcheck_task {
   const kv_lawcheck_place
       *make; /* a trace to write to `file` instead; or NULL */
   const char *file;
-  bool elsewhere; /* allocate first, so that memory lies at other addresses */
+  bool elsewhere; /* allocate first, so that memory has other addresses */
   kv_lawcheck_page *page; /* shared (kv_child_memory), owned by the caller */
 } kv_lawcheck_task;
 
@@ -60,11 +60,11 @@ static int lawcheck_index(const char *law);
 static kv_rc lawcheck_holds(int i, const kv_law_case *c, kv_lawcheck_run *run,
                             kv_err *e);
 
-/* The engine may compute for long between two hooks. */
+/* The engine may take this long between two hooks. */
 enum { ENGINE = 600 /* s */ };
 
 typedef struct patience {
-  kv_lawcheck_task task; /* first: the child takes it for its own */
+  kv_lawcheck_task task; /* first: passed to the child */
   int seconds;
 } patience;
 
@@ -74,8 +74,8 @@ static unsigned beat(const void *self, int *seconds) {
   return p->task.page->post.calls;
 }
 
-/* An assertion's message without what precedes its function, which is our own
- * file's name. */
+/* An assertion's message from its function's name on; before it is our file's.
+ */
 static const char *trimmed(const char *line) {
   const char *mark = strstr(line, "Assertion `");
   if (!mark) return line;
@@ -84,8 +84,7 @@ static const char *trimmed(const char *line) {
   return line;
 }
 
-/* Writes "layer 0, lane 1, step 70: compress_lane WORDS", or the last hook it
- * was in. */
+/* Writes "layer 0, lane 1, step 70: compress_lane WORDS" for the last hook. */
 static void blame(const kv_fence_post *p, const char *words,
                   kv_lawcheck_said *out) {
   const char *hook = p->hook ? p->hook : "open";
@@ -131,10 +130,10 @@ static void say_left(const kv_child_end *end, kv_lawcheck_said *out) {
           end->left, end->left == 1 ? "" : "es");
 }
 
-/* Runs the task in a child and waits for its end; it is killed when one call of
- * a hook takes `seconds`, when nothing is called for ten minutes, or when stop
- * (may be NULL) says true. *out: its answer, or what is known of how it ended.
- * KV_RESOURCE: no child could be made, or stopped. */
+/* Runs the task in a child and waits for its end. Kills it when a call of a
+ * hook takes `seconds`, when nothing is called for ten minutes, or when stop
+ * (may be NULL) returns true. *out: its answer, or what is known of how it
+ * ended. KV_RESOURCE: no child could be made, or stopped. */
 static kv_rc lawcheck_hear(const kv_lawcheck_task *t, kv_lawcheck_stop *stop,
                            int seconds, kv_lawcheck_said *out, kv_err *e) {
   patience p = {*t, seconds};
@@ -218,8 +217,7 @@ static void catch_crashes(void) {
 
 /* --- limits ------------------------------------------------------------- */
 
-/* Limits memory, so that a method that allocates without end does not take the
- * machine's. */
+/* Limits memory: a method that allocates without end must not use up all. */
 static void limit_memory(void) {
   const rlim_t most = (rlim_t)2 << 30;
   unsigned long all, resident, shared, text, library, data = 0;
@@ -237,8 +235,7 @@ static void limit_memory(void) {
   setrlimit(RLIMIT_DATA, &r);
 }
 
-/* Allocates some blocks that are never freed, so that heap and maps begin at
- * other addresses. */
+/* Allocates blocks, never freed, so that heap and maps have other addresses. */
 static void move_away(void) {
   enum { BLOCKS = 5, PAGES = 37 };
   for (int i = 0; i < BLOCKS; i++) {
@@ -277,7 +274,7 @@ static void make(const kv_lawcheck_place *p, const char *file) {
 }
 
 /* Does the task, in the child; self is a kv_lawcheck_task. Leaves its answer in
- * the task's page and ends the process, so that it does not return. */
+ * the task's page and ends the process. */
 static void lawcheck_work(void *self) {
   const kv_lawcheck_task *t = self;
   page = t->page;
@@ -324,8 +321,8 @@ static const kv_law process = {
     "process",
     "digests and bytes are the same in another process, at other addresses"};
 
-/* Number of laws for plugins. The law `hooks` is the first: a plugin that
- * breaks it may crash the checks of the others. */
+/* Number of laws for plugins. The law `hooks` comes first: a plugin that breaks
+ * it may crash the checks of the others. */
 static int guests(void) {
   int n = 0;
   while (kv_law_guest_at(n)) n++;
@@ -344,8 +341,8 @@ static const kv_law *law_at(int i) {
   return i < own ? kv_law_guest_at(i) : kv_law_at(i - own);
 }
 
-/* The index in the order of kv_lawcheck_law of the law with that name; if there
- * is none, the number of laws. */
+/* The index of a law by name, in the order of kv_lawcheck_law; if there is
+ * none, the number of laws. */
 static int lawcheck_index(const char *name) {
   int i = 0;
   while (law_at(i) && strcmp(law_at(i)->name, name) != 0) i++;
@@ -362,7 +359,7 @@ static kv_rc run_again(const kv_law_case *c, kv_lawcheck_run *run, kv_err *e) {
   return rc;
 }
 
-/* In the child: checks law i on the case. Of the law "process" it only fills
+/* In the child: checks law i on the case. For the law "process" it only fills
  * *run; the parent compares the runs of two children. KV_OK: it holds;
  * KV_DIFFERENT: it is broken; KV_REFUSED: the cell cannot run. */
 static kv_rc lawcheck_holds(int i, const kv_law_case *c, kv_lawcheck_run *run,
@@ -382,7 +379,7 @@ const char *kv_lawcheck_statement(const char *law) {
   return l ? l->statement : NULL;
 }
 
-/* --- asking ------------------------------------------------------------- */
+/* --- checking ------------------------------------------------------------ */
 
 /* What differs between a and b; NULL: nothing. */
 static const char *unlike(const kv_lawcheck_run *a, const kv_lawcheck_run *b) {

@@ -3,8 +3,8 @@
  * Checks whether a plugin keeps the laws: those of sim/run/laws/law.h, and some
  * that only matter for other people's code:
  *
- *   hooks    hooks return, use the verbs correctly, write only memory that is
- *            theirs to write, and keep no memory, thread or process
+ *   hooks    hooks return, use the verbs correctly, write only memory that they
+ *            may write, and keep no memory, thread or process
  *   modes    hooks, and loading, leave the floating-point mode unchanged
  *   needs    open gives the same needs again for the same parameters
  *   budget   some layer stores, after the prompt, or attends, not counting a
@@ -16,8 +16,8 @@
  * process (ref/ground/child.h) with its hooks wrapped (sim/run/laws/fence.h).
  * The caller must have started neither threads, its own or OpenMP's, nor other
  * children. If `stop` returns true, the child is killed within a second and
- * KV_RESOURCE returned; a file that it had begun to write remains as a
- * temporary file in the same folder.
+ * KV_RESOURCE returned; an unfinished file remains as a temporary file in the
+ * same folder.
  */
 #ifndef KV_SIM_LAWCHECK_H
 #define KV_SIM_LAWCHECK_H
@@ -40,15 +40,15 @@ typedef bool kv_lawcheck_stop(void);
 
 /* One law to check on one cell. */
 typedef struct kv_lawcheck {
-  const char *law;   /* its name, which exists */
-  const char *trace; /* path of a trace, or made:NAME */
-  const char *file;  /* for made:NAME the path that kv_lawcheck_make wrote; else
-                        NULL */
+  const char *law;     /* its name, which exists */
+  const char *trace;   /* path of a trace, or made:NAME */
+  const char *file;    /* for made:NAME, what kv_lawcheck_make wrote; else
+                          NULL */
   const kv_spec *spec; /* the method and its parameters */
   int entries;         /* the budget in entries a lane, if the specification has
                           none; -1: none */
   int prompt_len;      /* tokens; 0: the trace's own */
-  int seconds;         /* the longest that one call of a hook may take */
+  int seconds;         /* most seconds that one call of a hook may take */
   kv_lawcheck_stop *stop; /* or NULL */
 } kv_lawcheck;
 
@@ -56,8 +56,7 @@ typedef struct kv_lawcheck {
 typedef struct kv_lawcheck_said {
   char law[16]; /* the law that e is about: a crash may break another one */
   kv_err e; /* KV_OK: holds; KV_DIFFERENT: broken; KV_REFUSED: the cell cannot
-               run, or the law does not apply to it; others: it could not be
-               checked */
+               run, or the law does not apply to it; others: not checked */
 } kv_lawcheck_said;
 
 /* Writes the synthetic trace made:NAME to a file, in a child. KV_USAGE: no

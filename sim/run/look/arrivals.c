@@ -15,19 +15,17 @@
 
 enum {
   MOST_EVERY = 1 << 20, /* steps between two */
-  MOST_LINE = 1 << 24,  /* bytes: hashes of a prompt's blocks stand in it */
+  MOST_LINE = 1 << 24,  /* bytes: a line holds a prompt's hashes */
   MOST_TOKENS = 1 << 30
 };
-#define MOST_TIME 0x1p53 /* below it whole numbers are exact */
+#define MOST_TIME 0x1p53 /* whole numbers below it are exact */
 
 void kv_arrivals_free(kv_arrivals *a) {
   free(a->at);
   *a = (kv_arrivals){0};
 }
 
-/* --- from what was typed ------------------------------------------------- */
-
-/* The whole number, 1 or more, that text begins with up to `end`. */
+/* Parses the first n bytes of text as a whole number, 1 or more. */
 static bool every_of(const char *text, size_t n, int *every) {
   char digits[16];
   uint64_t x = 0;
@@ -54,13 +52,11 @@ static kv_rc of_poisson(const char *text, kv_arrivals *out, kv_err *e) {
   return KV_OK;
 }
 
-/* --- from a file --------------------------------------------------------- */
-
 typedef struct lines {
   const char *path;
   FILE *f;
   int pace, room;
-  double first, last; /* times of the first line, and of that before */
+  double first, last; /* times of the first line, and of the previous one */
 } lines;
 
 static kv_rc wrong(const lines *s, int line, const char *why, kv_err *e) {
@@ -69,7 +65,7 @@ static kv_rc wrong(const lines *s, int line, const char *why, kv_err *e) {
                  line + 1, why);
 }
 
-/* A length in tokens; 0: the key is not there. */
+/* A length in tokens; 0: there is no such key. */
 static bool tokens_of(const json_t *in, const char *key, int *out) {
   const json_t *x = json_object_get(in, key);
   *out = 0;
@@ -169,10 +165,8 @@ kv_rc kv_arrivals_read(const char *text, int pace, kv_arrivals *out,
   return of_file(text, pace, out, e);
 }
 
-/* --- steps --------------------------------------------------------------- */
-
-/* -log(u) of the i-th u, of 23 bits and a half, so that it is exact in binary32
- * and neither 0 nor 1; in 2^-16. */
+/* -log(u) in units of 2^-16, for the i-th random u. u has 23 bits and a half,
+ * so that it is exact in binary32 and neither 0 nor 1. */
 static int64_t gap(uint64_t seed, int i) {
   uint64_t bits = kv_mix(kv_mix(seed) + (uint64_t)i) >> 41;
   float u = (float)(2 * bits + 1) * 0x1p-24f;

@@ -46,8 +46,7 @@ typedef struct kv_arrivals {
 kv_rc kv_arrivals_read(const char *text, int pace, kv_arrivals *out, kv_err *e);
 void kv_arrivals_free(kv_arrivals *a); /* accepts zeroed */
 
-/* Writes the steps at which the first n requests arrive; with a file, n <=
- * a->n. */
+/* Writes the arrival steps of the first n requests; with a file, n <= a->n. */
 void kv_arrivals_steps(const kv_arrivals *a, int n, int64_t *step);
 
 #endif

@@ -2,7 +2,7 @@
  *
  * Recording decisions: contract in sim/run/look/decide.h. Each lane and each
  * query head writes to its own stream, so no thread waits for another; write
- * merges the streams in the order of the file.
+ * merges the streams in the file's order.
  */
 #include "sim/run/look/decide.h"
 
@@ -17,7 +17,7 @@
 typedef struct stream {
   int lists, cap_lists;
   int32_t *step;   /* [lists] */
-  bool *says;      /* [lists] it changes or hides something */
+  bool *says;      /* [lists] does it change or hide something? */
   size_t *run_end; /* [lists] runs so far */
   size_t runs, cap_runs;
   kv_run *run;
@@ -30,8 +30,8 @@ struct kv_decide {
   int lanes, heads, layers;
   stream *stored; /* [layers][lanes] */
   stream *view;   /* [layers][heads] */
-  bool early; /* a memory operation came before the attention, which no file can
-                 express */
+  bool early;     /* a memory operation came before the attention: no file can
+                     express this */
 };
 
 /* --- streams ------------------------------------------------------------ */
@@ -107,7 +107,7 @@ static int index_of(const kv_decide *d, int layer) {
 
 static void compressed(void *self, int layer, int step, const kv_lane *l) {
   kv_decide *d = self;
-  if (l->data->window) return; /* the model's own, and no decision */
+  if (l->data->window) return; /* the model's own window, not a decision */
   kv_run all = {0, l->n};
   kv_view whole = {.runs = 1, .entries = l->n, .run = &all};
   stream *s = d->stored + index_of(d, layer) * d->lanes + l->lane;
@@ -175,7 +175,7 @@ kv_rc kv_decide_open(const kv_cell *c, kv_decide **out, kv_err *e) {
 /* --- the file's order --------------------------------------------------- */
 
 /* Collects the lists with says set in any of n streams, all with the same
- * steps, in the order of the file. out has room for all of them. */
+ * steps, in the file's order. out must be large enough for all of them. */
 static void gather(const stream *s, int n, kv_lists *out, int32_t *step,
                    int64_t *start, int32_t *item) {
   int64_t items = 0;
@@ -204,7 +204,7 @@ static size_t items_of(const stream *s, int n) {
   return items;
 }
 
-/* Turns runs into lists of tokens, freeing each stream when it is done. */
+/* Turns runs into lists of tokens. Frees each stream when it is done. */
 static kv_rc make_lists(stream *s, int n, kv_lists *out, kv_err *e) {
   size_t lists = (size_t)s->lists * (size_t)n, items = items_of(s, n);
   int32_t *step = kv_zalloc((size_t)s->lists + 1, sizeof *step);

@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- what is asked for ---------------------------------------------------- */
-
 static bool read_ask(size_t length, const char *text, kv_cache_ask *out) {
   bool often = !strncmp(text, "lfu:", 4);
   char *end;
@@ -51,8 +49,6 @@ kv_rc kv_cache_parse(const char *text, kv_cache_list *list, kv_err *e) {
   return rc;
 }
 
-/* --- life ----------------------------------------------------------------- */
-
 kv_rc kv_cache_open(const kv_cache_ask *asked, int tokens, kv_cache *c,
                     kv_err *e) {
   size_t n = (size_t)tokens;
@@ -73,18 +69,16 @@ void kv_cache_close(kv_cache *c) {
   *c = (kv_cache){0};
 }
 
-/* --- a step --------------------------------------------------------------- */
-
 static int compare(int64_t a, int64_t b) { return a < b ? 1 : a > b ? -1 : 0; }
 
-/* The one that stays longer first; steps are 0 for lru. */
+/* Orders by which stays longer; steps are 0 for lru. */
 static int by_rank(const void *x, const void *y) {
   const kv_cached *a = x, *b = y;
   int most = compare(a->steps, b->steps), last = compare(a->last, b->last);
   return most ? most : last ? last : compare(b->token, a->token);
 }
 
-/* Of of[0..n) the N that stay. */
+/* Keeps the best N of of[0..n). */
 static void keep_best(kv_cache *c, int n) {
   int most = c->asked.entries;
   for (int i = 0; i < n; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A cache on the device for a lane's entries in host memory. It holds N of
- * them; its policy says which. It is empty at first. At each step some tokens
- * are looked up, each once:
+ * A cache on the device for a lane's entries in host memory. It holds up to N
+ * of them; its policy says which. It is empty at first. At each step some
+ * tokens are looked up, each once:
  *
  *   tokens in the cache are hits, the others are fetched
  *   of these and all other cached tokens N stay:
@@ -10,11 +10,11 @@
  *     lfu: those looked up at most steps; among equals, last
  *   and among equal ones the lower tokens
  *
- * So all tokens of a step are available to it, however many, and a cache of 0
- * never hits. Entries that left the lane are not looked up again, and leave the
- * cache in their turn.
+ * So a step can use all its tokens, however many, and a cache of 0 never hits.
+ * Entries that left the lane are not looked up again, and leave the cache in
+ * their turn.
  *
- * Cost: a step sorts what it looks up and what is cached, where these are more
+ * Cost: a step sorts what it looks up and what is cached, if these are more
  * than N; 21 bytes a token.
  */
 #ifndef KV_SIM_DEVICE_CACHE_H
@@ -38,12 +38,12 @@ typedef struct kv_cache_list {
 } kv_cache_list;
 
 /* Adds the caches in text, such as lru:64,lfu:64, that are not in the list.
- * KV_USAGE: one is malformed, or they are more than KV_CACHES_MOST. */
+ * KV_USAGE: one is malformed, or there are more than KV_CACHES_MOST. */
 kv_rc kv_cache_parse(const char *text, kv_cache_list *list, kv_err *e);
 
 /* A token and its rank. */
 typedef struct kv_cached {
-  int32_t steps, last; /* how many steps looked it up; the last of these */
+  int32_t steps, last; /* how many steps looked it up; the last such step */
   uint32_t token;
 } kv_cached;
 
@@ -56,8 +56,7 @@ typedef struct kv_cache {
   bool *in; /* [tokens] is it in the cache? */
 } kv_cache;
 
-/* Tokens are 0 .. tokens - 1. KV_RESOURCE: memory. Close it, also after a
- * failure. */
+/* Tokens are 0 .. tokens - 1. KV_RESOURCE: memory. Always close it. */
 kv_rc kv_cache_open(const kv_cache_ask *asked, int tokens, kv_cache *out,
                     kv_err *e);
 void kv_cache_close(kv_cache *c); /* accepts zeroed */

@@ -14,13 +14,13 @@ typedef struct at_step {
   kv_counter fetched, held;
 } at_step;
 
-/* One cache of a cell, and what all lanes' caches of that kind did. */
+/* One cache of a cell: what it did in all lanes. */
 typedef struct account {
   kv_counter looked, hits;
   at_step *step; /* [tokens seen] */
 } account;
 
-/* Room of one lane, which one thread at a time has. */
+/* Memory of one lane, used by one thread at a time. */
 typedef struct room {
   uint8_t *mark, *some; /* kv_cost_mark_size bytes each, zeroed */
   uint32_t *token;      /* [tokens] looked up */
@@ -41,8 +41,6 @@ struct kv_device_caches {
   of_cell *of;
 };
 
-/* --- watching ------------------------------------------------------------ */
-
 static room *room_of(const of_cell *c, int layer, int lane) {
   int i = 0;
   while (c->cell->trace->layer[i].data.layer != layer) i++;
@@ -55,7 +53,7 @@ static int64_t bytes_of_some(room *r, const kv_lane *l) {
   return bytes;
 }
 
-/* n: tokens that are looked up, the marked ones of the lane. */
+/* n: tokens to look up, the marked ones of the lane. */
 static void look_up(account *a, kv_cache *c, room *r, const kv_lane *l,
                     int step, int n) {
   at_step *to = &a->step[step - 1];
@@ -79,8 +77,6 @@ static void seen(void *self, int layer, int step, const kv_seen *row) {
     look_up(&c->account[i], &r->cache[i], r, l, step, n);
   memset(r->mark, 0, (size_t)l->n);
 }
-
-/* --- life ---------------------------------------------------------------- */
 
 static void close_cell(of_cell *c) {
   for (int i = 0; c->room && i < c->rooms; i++) {

@@ -10,10 +10,9 @@
  * in two forms (a reference of deltakv:self=yes) is in the cache when either
  * was fetched.
  *
- * It decides nothing: it is an account of what was seen, as memory layouts are
- * of what was recorded. It watches a replay that must be whole. Any number of
- * threads may feed it, each its own lanes. Cost: for each lane and token 22
- * bytes, and 21 a cache.
+ * It decides nothing; it only counts what it sees. The replay must be whole.
+ * Any number of threads may feed it, each its own lanes. Cost: for each lane
+ * and token 22 bytes, and 21 a cache.
  */
 #ifndef KV_SIM_DEVICE_CACHES_H
 #define KV_SIM_DEVICE_CACHES_H

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One cell's. stamp: when a token was last met, to count it once: twice the
- * step where it was shown, and one more where it is stored. */
+/* One cell. stamp counts each token once a step: 2 * step if the token was last
+ * seen in a view, 2 * step + 1 if it was last found stored. */
 typedef struct seen_cell {
   kv_cell *cell;
   kv_watch watch;
@@ -19,8 +19,6 @@ struct kv_survive {
   seen_cell *of;
 };
 
-/* --- watching ----------------------------------------------------------- */
-
 static size_t index_of(const seen_cell *s, int layer, int lane) {
   int i = 0;
   while (s->cell->trace->layer[i].data.layer != layer) i++;
@@ -33,8 +31,8 @@ static void meet_token(uint32_t t, int32_t mark, int32_t *stamp,
   stamp[t] = mark;
 }
 
-/* Marks all tokens of entries first..first+n-1 and adds to `count`, if it is
- * given, those that had another mark. */
+/* Marks all tokens of entries first..first+n-1 and, unless `count` is NULL,
+ * adds to it those that had another mark. */
 static void meet(const kv_lane *l, int first, int n, int32_t mark,
                  int32_t *stamp, int32_t *count) {
   for (int i = first; i < first + n; i++) {
@@ -58,7 +56,7 @@ static void seen(void *self, int layer, int step, const kv_seen *row) {
   }
 }
 
-/* What has entered, has not left and is not in the lane, left it at `step`. */
+/* Tokens that are neither in the lane nor gone before are gone since `step`. */
 static void compare(seen_cell *s, int layer, int step, const kv_lane *l) {
   size_t at = index_of(s, layer, l->lane);
   int32_t *stamp = s->stamp + at * (size_t)s->tokens;
@@ -76,8 +74,6 @@ static void compressed(void *self, int layer, int step, const kv_lane *l) {
 static void finished(void *self, int layer, const kv_lane *l) {
   compare(self, layer, ((seen_cell *)self)->tokens, l);
 }
-
-/* --- life --------------------------------------------------------------- */
 
 static void close_cell(seen_cell *s) {
   for (int i = 0; s->lane && i < s->layers * s->lanes; i++)

@@ -13,29 +13,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One request: a cell that was replayed before, and what it held. */
+/* One request: a cell that was replayed before, and what its lanes held. */
 typedef struct kv_request {
   kv_layout_record of;     /* zeroed: its cell did not run */
   kv_together_result *out; /* what the pool did to it */
   uint8_t *tier; /* [layers][KV_TIERS] which of the pool's two precisions each
                     kv_layout_tier of a layer is stored in */
-  kv_pages_count *count; /* [heads] tokens by precision of each head, as they
-                            are passed to kv_pages_* at the step in hand */
-  int64_t bytes;         /* of a pool of bytes: that it holds */
-  bool in;               /* it has a place in the pool */
+  kv_pages_count *count; /* [heads] tokens of each head by precision, for
+                            kv_pages_* in the current step */
+  int64_t bytes;         /* in a pool of bytes: that it holds */
+  bool in;               /* it is running: admitted, and not put back */
   bool over;             /* finished or refused, or its cell did not run */
-  int block, points;     /* the one that it takes next; how many it has */
-  int enters;            /* tokens that enter as a prompt's with the block in
-                            hand; 0: it decodes one */
-  int64_t served;        /* the last step in which it took one; -1: none */
-  int64_t *need;         /* [points] of KV_POOL_STAY: most pages that it has in
-                            the step of each block; one more than there are
-                            where alone it would not come through that block */
-  int64_t lacked;        /* pages that it asked for in vain with that block; -1:
-                            it has not asked */
+  int block, points;     /* its next block; how many it has */
+  int enters;            /* tokens that enter with this block as a prompt's; 0:
+                            it decodes one */
+  int64_t served;        /* the last step in which it took a block; -1: none */
+  int64_t *need;         /* [points] for KV_POOL_STAY: most pages that it has in
+                            the step of each block; more than the pool has if it
+                            lacks pages even alone */
+  int64_t lacked;        /* pages that it last lacked for it; -1: none */
 } kv_request;
 
-/* The pool and its requests. */
 typedef struct kv_pool {
   const kv_together *how;
   int n, lanes, layers; /* requests; lanes of a layer; recorded layers */
@@ -43,39 +41,39 @@ typedef struct kv_pool {
   int64_t page;         /* bytes of a page */
   kv_layout_tier tier[KV_TIERS]; /* high, then low precision */
   kv_request *request;           /* [n] */
-  kv_pages_job *job;             /* [n] of one call of the manager */
-  int64_t *arrives;              /* [n] the steps at which they do */
-  int jobs;                      /* how many of them are used */
-  kv_pages p;                    /* the manager (ref/pages); of bytes: zeroed */
-  int64_t used, peak;            /* of bytes: in use; of both: most in use */
-  int64_t kept;                  /* in use in the step in hand before requests
-                                    that waited were let in */
-  int64_t *ahead;                /* [most points of a request] of KV_POOL_STAY,
-                                    scratch: pages of all at coming steps */
-  int asked, ran;                /* in the step in hand: requests that asked for
-                                    one, that were served */
-  bool made_room;                /* one was put back in it */
-  kv_pool_steps *steps;          /* of the caller */
-  int64_t room;                  /* that steps->at has memory for */
-  kv_pool_result result;         /* of the steps so far */
+  kv_pages_job *job;             /* [n] for one call of the manager */
+  int64_t *arrives;              /* [n] the steps at which requests arrive */
+  int jobs;                      /* jobs in use */
+  kv_pages p;                    /* the manager (ref/pages); zeroed for bytes */
+  int64_t used, peak;            /* bytes in use; most in use, of any pool */
+  int64_t kept;                  /* in use in this step before waiting requests
+                                    were admitted */
+  int64_t *ahead;                /* [most points of a request] scratch for STAY:
+                                    pages of all in coming steps */
+  int asked, ran;                /* in this step: requests that needed a step;
+                                    requests that took one */
+  bool made_room;                /* a request was put back in this step */
+  kv_pool_steps *steps;          /* the caller's */
+  int64_t room;                  /* elements that steps->at has memory for */
+  kv_pool_result result;         /* over the steps so far */
 } kv_pool;
 
-/* What a request has in a pool. */
+/* What a request holds in a pool. */
 typedef struct kv_holding {
-  int64_t pages;        /* of bytes: bytes */
-  int64_t payload, map; /* bytes in which tokens lie, and of its tables */
+  int64_t pages;        /* or bytes */
+  int64_t payload, map; /* bytes that hold tokens; bytes of its tables */
 } kv_holding;
 
 static int64_t pool_used(const kv_pool *x);
 static int64_t pool_spare(const kv_pool *x);
 
-/* --- bytes --------------------------------------------------------------- */
+/* --- a pool of bytes ----------------------------------------------------- */
 
 static const kv_layout_point *point_of(const kv_request *r, int block) {
   return &r->of.point[block];
 }
 
-/* Bytes that a request has with the block that a job is about. */
+/* Bytes that a request holds in its current block after this job. */
 static int64_t goal_of(const kv_request *r, const kv_pages_job *j) {
   int64_t most = 0;
   if (j->phase == KV_PAGES_END) return 0;
@@ -91,7 +89,7 @@ static void hold(kv_pool *x, kv_request *r, int64_t bytes) {
   r->bytes = bytes;
 }
 
-/* What is given comes first, as of pages. */
+/* Memory is returned before it is taken, as with pages. */
 static int compact_bytes(kv_pool *x, int n, kv_pages_job *job) {
   int refused = 0;
   for (int pass = 0; pass < 2; pass++)
@@ -115,9 +113,9 @@ static int compact_bytes(kv_pool *x, int n, kv_pages_job *job) {
   return refused;
 }
 
-/* --- both ---------------------------------------------------------------- */
+/* --- any pool ------------------------------------------------------------ */
 
-/* As kv_pages_compact, of whatever the pool is made of. */
+/* Like kv_pages_compact, for either pool. */
 static int pool_compact(kv_pool *x, int n, kv_pages_job *job) {
   int refused = x->how->bytes ? compact_bytes(x, n, job)
                               : kv_pages_compact(&x->p, n, job);
@@ -133,7 +131,7 @@ static int64_t pool_spare(const kv_pool *x) {
   return x->how->bytes ? x->result.pages - x->used : x->p.count;
 }
 
-/* As after open: nobody has anything. */
+/* Empties the pool, as after open. */
 static void pool_reset(kv_pool *x) {
   x->used = x->peak = 0;
   if (!x->how->bytes) kv_pages_reset(&x->p);
@@ -183,7 +181,7 @@ static bool alike(const kv_layout_tier *a, const kv_layout_tier *b) {
          a->payload == b->payload && a->tokens == b->tokens;
 }
 
-/* The pool's tier that is like t, or that became it; -1: there is no room. */
+/* The pool's tier that equals t, added if necessary; -1: there are too many. */
 static int tier_of(kv_pool *x, const kv_layout_tier *t) {
   for (int i = 0; i < KV_TIERS; i++) {
     if (!x->tier[i].tokens) x->tier[i] = *t;
@@ -192,7 +190,7 @@ static int tier_of(kv_pool *x, const kv_layout_tier *t) {
   return -1;
 }
 
-/* The one of which a page holds fewer tokens is the high one. */
+/* The tier with fewer tokens a page becomes the high one. */
 static void order(kv_pool *x) {
   kv_layout_tier t = x->tier[KV_LOW];
   if (!t.tokens || t.tokens >= x->tier[KV_HIGH].tokens) return;
@@ -275,7 +273,7 @@ static kv_rc open_manager(kv_pool *x, int most_tokens, kv_err *e) {
   if (!s.tokens[KV_HIGH]) s.tokens[KV_HIGH] = 1; /* nothing was ever stored */
   if (!fewest || s.tokens[KV_HIGH] < fewest) fewest = s.tokens[KV_HIGH];
   s.table = kv_pages_table(s.variant, most_tokens, s.tokens, fewest);
-  int64_t most = (int64_t)x->n * x->heads * s.table; /* that could be asked */
+  int64_t most = (int64_t)x->n * x->heads * s.table; /* could be requested */
   if (x->result.pages < most) most = x->result.pages;
   if (most > INT32_MAX)
     return kv_fail(
@@ -363,8 +361,8 @@ static bool waits(const kv_request *r, int64_t step) {
   return arrived(r, step) && !r->in;
 }
 
-/* Tokens that enter with its next block as a prompt's: all that it has seen
- * where it has none of them in the pool; 0: it decodes one. */
+/* Tokens that enter with its next block as a prompt's: all that it has seen, if
+ * the pool has none of them; 0: it decodes one. */
 static int enter_with(const kv_request *r) {
   const kv_layouts *l = r->of.layouts;
   int seen = kv_layouts_seen(l, r->block);
@@ -372,7 +370,7 @@ static int enter_with(const kv_request *r) {
   return r->block < r->of.blocks ? seen - kv_layouts_seen(l, r->block - 1) : 0;
 }
 
-/* Tokens of every head after its block, in the pool's tiers. */
+/* Tokens of every head after its block, by the pool's tiers. */
 static void fill(const kv_pool *x, const kv_request *r) {
   for (int layer = 0; layer < x->layers; layer++) {
     const uint8_t *tier = r->tier + layer * KV_TIERS;
@@ -393,9 +391,9 @@ static int64_t moved_in(const kv_pool *x, const kv_request *r) {
   return n;
 }
 
-/* --- what the tables hold ------------------------------------------------ */
+/* --- what the tables contain --------------------------------------------- */
 
-/* Walks the tables of all; the sums are of integers. */
+/* Walks all tables; sums of integers are the same for any threads. */
 static kv_holding walk(kv_pool *x) {
   int64_t pages = 0, payload = 0, map = 0;
 #pragma omp parallel for schedule(static) num_threads(x->how->threads)         \
@@ -435,7 +433,7 @@ static kv_rc remember(kv_pool *x, const kv_pool_step *now, kv_err *e) {
   return KV_OK;
 }
 
-/* After a step. */
+/* Adds the current step to the results. */
 static kv_rc book(kv_pool *x, int64_t step, bool *sound, kv_err *e) {
   kv_pool_result *r = &x->result;
   kv_holding h = walk(x);
@@ -459,7 +457,7 @@ static kv_rc book(kv_pool *x, int64_t step, bool *sound, kv_err *e) {
   return remember(x, &now, e);
 }
 
-/* --- who leaves ---------------------------------------------------------- */
+/* --- leaving ------------------------------------------------------------- */
 
 static void give_back(kv_pool *x, int at) {
   kv_pages_job leave = {.phase = KV_PAGES_END, .request = at};
@@ -485,7 +483,7 @@ static void put_back(kv_pool *x, int at) {
   give_back(x, at);
 }
 
-/* The last of those that have a place; -1: none has. */
+/* The last running request; -1: none. */
 static int last_of(const kv_pool *x) {
   int i = x->n - 1;
   while (i >= 0 && !x->request[i].in) i--;
@@ -499,7 +497,7 @@ static bool alone(const kv_pool *x) {
 }
 
 /* The first n jobs found too few pages: one request leaves, or is put back.
- * Returns how many of the jobs are left to ask again. */
+ * Returns how many of the jobs must try again. */
 static int make_room(kv_pool *x, int n, int64_t step) {
   int last = last_of(x);
   if (!x->how->wait || alone(x)) {
@@ -519,7 +517,7 @@ static void ask(kv_pool *x, int at, kv_pages_phase phase, int tokens) {
                                      .count = x->request[at].count};
 }
 
-/* Its block is done: with the prompt's last it has its first token. */
+/* Counts a done block; the prompt's last block gives the first token. */
 static void serve(kv_pool *x, const kv_pages_job *j, int64_t step) {
   kv_request *r = &x->request[j->request];
   if (j->phase != KV_PAGES_COMPRESSED && j->phase != KV_PAGES_STEP) return;
@@ -531,8 +529,7 @@ static void serve(kv_pool *x, const kv_pages_job *j, int64_t step) {
   r->block++;
 }
 
-/* One compaction; a further one where one of those that found too few pages has
- * left and others may find pages now. */
+/* One compaction. Requests that lack pages try again after one has left. */
 static void call(kv_pool *x, int64_t step) {
   int n = x->jobs;
   while (n) {
@@ -546,7 +543,7 @@ static void call(kv_pool *x, int64_t step) {
   }
 }
 
-/* Those that are over leave, and prompts reserve. */
+/* Finished requests leave, and prompts reserve pages. */
 static bool come_and_go(kv_pool *x, int64_t step) {
   x->jobs = 0;
   for (int i = 0; i < x->n; i++) {
@@ -568,7 +565,7 @@ static bool come_and_go(kv_pool *x, int64_t step) {
   return look(x);
 }
 
-/* The compaction of those that have a place from the first-th request on. */
+/* The compaction of running requests, from the first-th request on. */
 static void compress(kv_pool *x, int first, int64_t step) {
   x->jobs = 0;
   for (int i = first; i < x->n; i++) {
@@ -581,7 +578,7 @@ static void compress(kv_pool *x, int first, int64_t step) {
   call(x, step);
 }
 
-/* r->need of a request that takes all its blocks alone. */
+/* Fills in r->need by running the request alone. */
 static void weigh(kv_pool *x, int at) {
   kv_request *r = &x->request[at];
   bool lacks = false;
@@ -604,9 +601,9 @@ static void weigh(kv_pool *x, int at) {
   pool_reset(x);
 }
 
-/* May a request that waits stay until its end: does the pool have room, at each
- * of its steps, for it and for all requests that have a place? Requests that
- * were served in this step hold no more than x->kept in it. */
+/* Can a waiting request stay until its end: does the pool have memory, at each
+ * of its steps, for it and for all running requests? Requests that took this
+ * step already hold no more than x->kept in it. */
 static bool stays(const kv_pool *x, const kv_request *r, int64_t step) {
   const int left = r->points - r->block;
   if (x->how->wait != KV_POOL_STAY) return true;
@@ -624,8 +621,8 @@ static bool stays(const kv_pool *x, const kv_request *r, int64_t step) {
   return true;
 }
 
-/* Reserves for one that waits. False: there are too few pages, and some will
- * come back. It is asked again when there are as many as it lacked. */
+/* Reserves pages for a waiting request. False: there are too few, and some will
+ * be returned. It is tried again when there are as many as it lacked. */
 static bool reserve(kv_pool *x, int at, bool alone, int64_t step) {
   kv_request *r = &x->request[at];
   if (!alone && (r->lacked > pool_spare(x) || !stays(x, r, step))) return false;
@@ -639,8 +636,8 @@ static bool reserve(kv_pool *x, int at, bool alone, int64_t step) {
   return alone;
 }
 
-/* Lets in who waits, in the order of arrival, while there are pages. All that
- * run arrived before. */
+/* Admits waiting requests in the order of arrival while there are pages. All
+ * running ones arrived before. */
 static bool admit(kv_pool *x, int64_t step) {
   int first = last_of(x) + 1;
   if (x->made_room) return true;
@@ -654,7 +651,7 @@ static bool admit(kv_pool *x, int64_t step) {
   return sound;
 }
 
-/* The next step from `from` on at which anybody is there; -1: none is left. */
+/* The next step from `from` on with a request in the pool; -1: none. */
 static int64_t next_step(const kv_pool *x, int64_t from) {
   int64_t next = -1;
   for (int i = 0; i < x->n; i++) {
@@ -675,7 +672,7 @@ static kv_rc run(kv_pool *x, kv_err *e) {
     sound = come_and_go(x, s);
     compress(x, 0, s);
     if (x->how->wait) sound = admit(x, s) && sound;
-    /* The step at which the last one leaves is nobody's. */
+    /* no request takes the step at which the last one leaves */
     if (x->asked) rc = book(x, s, &sound, e);
   }
   x->result.peak = x->peak;

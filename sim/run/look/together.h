@@ -20,14 +20,12 @@
  *   leave  it is refused: it returns its pages and ends. If several find too
  *          few pages, the last one leaves, and the others try again
  *   wait   waiting requests are admitted in the order of arrival, and only
- *   after
- *          the running ones had their step. If a running one finds too few
- *          pages, the last of all running ones returns its pages and becomes
- *          the
- *          first to wait. It returns with one block of all the tokens that it
- *          had seen and continues from there, as an engine that recomputes them
- *          does. Nobody is admitted in a step in which a request was put back.
- *          A request is refused only if it finds too few pages alone
+ *          after the running ones had their step. If a running one finds too
+ *          few pages, the last of all running ones returns its pages and
+ * becomes the first to wait. It returns with one block of all the tokens that
+ *          it had seen and continues from there, as an engine that recomputes
+ *          them does. Nobody is admitted in a step in which a request was put
+ *          back. A request is refused only if it finds too few pages alone
  *   stay   the same, but a request is admitted only if at each of its steps the
  *          pool has memory for it and for all admitted requests: nobody is ever
  *          put back, and fewer run at a time
@@ -53,7 +51,7 @@ typedef struct kv_together {
   kv_arrivals arrive;
 } kv_together;
 
-/* The pool after each step in which any request needed one. */
+/* The pool after each step in which a request needed one. */
 typedef struct kv_pool_steps {
   int64_t n;
   kv_pool_step *at; /* [n], for free() */
@@ -76,8 +74,7 @@ kv_rc kv_together_run(const kv_together *how, int n,
 kv_rc kv_together_pages(const kv_together *how, const kv_shape *shape,
                         int layers, int64_t *pages, kv_err *e);
 
-/* Writes why a request was refused, as the end of a sentence about it, cut to
- * `size` bytes. */
+/* Writes why a request was refused: the end of a sentence, in `size` bytes. */
 void kv_together_say(const kv_together_result *r, size_t size, char *out);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Test vectors: contract in sim/run/look/vectors.h. One worker replays the cell
- * on the chosen layers while vectors_seen.c and vectors_collect.c collect; then
- * a temporary folder beside the target is filled and renamed.
+ * on the chosen layers while vectors_seen.c and vectors_collect.c collect. Then
+ * a temporary folder next to the target is filled and renamed.
  */
 #include "sim/run/look/vectors.h"
 
@@ -119,8 +119,8 @@ static kv_rc vectors_files(const kv_vectors *v, const char *dir, kv_err *e) {
 
 enum { PIECE = 32 };
 
-/* Copies the next piece of a comma-separated list and moves *text behind it
- * (NULL after the last). False if the piece is too long or empty. */
+/* Copies the next piece of a comma-separated list and moves *text past it (NULL
+ * after the last). False if the piece is too long or empty. */
 static bool next_piece(const char **text, char piece[PIECE]) {
   size_t n = strcspn(*text, ",");
   if (n == 0 || n >= PIECE) return false;
@@ -151,7 +151,7 @@ static int *take(const char *text, kv_err *e) {
   return list;
 }
 
-/* The step that a piece means after the step `before`; -1 if it is none. */
+/* The step that a piece means; +N counts from `before`. -1: none. */
 static int64_t step_of(const char *piece, const kv_shape *s, int before) {
   uint64_t n;
   if (strcmp(piece, "first") == 0) return s->prompt_len + 1;
@@ -236,7 +236,7 @@ kv_rc kv_vectors_layers(const char *text, const kv_trace *t, int *n, int **out,
 
 /* --- the replay --------------------------------------------------------- */
 
-/* Replays one layer up to the last step asked for. */
+/* Replays one layer up to the last requested step. */
 static kv_rc walk_layer(const kv_vectors *v, kv_layer *l, int index,
                         kv_worker *w, bool *stopped, kv_err *e) {
   const kv_vectors_ask *ask = v->ask;
@@ -266,7 +266,7 @@ static kv_rc walk(kv_vectors *v, kv_layer *l, int index, kv_worker *w,
   return v->fault.rc ? kv_fail(e, v->fault.rc, "%s", v->fault.text) : KV_OK;
 }
 
-/* Replays layers from..to-1 unwatched, for what they publish. */
+/* Replays layers from..to-1 unwatched, for their messages. */
 static kv_rc walk_above(kv_vectors *v, int from, int to, kv_worker *w,
                         bool *stopped, kv_err *e) {
   kv_cell *c = v->ask->cell;
@@ -285,7 +285,7 @@ static kv_rc walk_above(kv_vectors *v, int from, int to, kv_worker *w,
 }
 
 static kv_rc replay(kv_vectors *v, bool *stopped, kv_err *e) {
-  int next = 0; /* layer */
+  int next = 0; /* next layer */
   kv_cell *c = v->ask->cell;
   kv_layer *l = NULL;
   kv_worker w = {0};
@@ -325,8 +325,7 @@ static kv_rc check_folder(const char *dir, kv_err *e) {
                  dir);
 }
 
-/* The temporary folder's path, freed by the caller, with room behind it for a
- * file's name. */
+/* The temporary folder's path, to be freed, with memory for a file's name. */
 static char *part_of(const char *dir, kv_err *e) {
   size_t n = strlen(dir), room = n + 32 + KV_VECTOR_FILE;
   char *part = malloc(room);
@@ -344,7 +343,7 @@ static kv_rc make_folder(const kv_vectors *v, const char *part, kv_err *e) {
   return kv_cannot(e, KV_RESOURCE, "make the folder", v->ask->dir);
 }
 
-/* Allocates nothing: memory may have ended. */
+/* Allocates nothing: memory may have run out. */
 static void remove_folder(const kv_vectors *v, char *part) {
   static const char *const manifest[] = {"manifest.json", "manifest.tsv"};
   char name[KV_VECTOR_FILE], *end = part + strlen(part);
@@ -547,7 +546,7 @@ static const char *said(const kv_coding *c, int stage) {
   }
 }
 
-/* True if an earlier coding says the same. */
+/* Does an earlier coding say the same? */
 static bool repeats(const kv_needs *n, int i, int stage) {
   const char *text = said(&n->coding[i], stage);
   for (int j = 0; j < i; j++) {
@@ -557,8 +556,7 @@ static bool repeats(const kv_needs *n, int i, int stage) {
   return false;
 }
 
-/* Joins the texts of all codings, each with its format's name if they differ.
- */
+/* Joins the texts of all codings, with the formats' names if they differ. */
 static void all_said(const kv_needs *n, int stage, char *out, size_t room) {
   int differ = 0;
   size_t at = 0;

@@ -17,7 +17,7 @@ bool kv_vectors_wants(const kv_vectors *v, int step) {
   return false;
 }
 
-/* Who is chosen or evicted has the number of the scores: one stage. */
+/* The chosen and the evicted tokens of one selection have the same number. */
 static int stage_of(const kv_vector *x) {
   return x->stage == KV_V_EVICTED ? (int)KV_V_CHOSEN : (int)x->stage;
 }
@@ -67,7 +67,7 @@ static kv_st_dtype st_type(kv_dtype t) {
 
 /* --- selections --------------------------------------------------------- */
 
-/* Adds the order of places 0..n-1 that take part, by rank. */
+/* Adds the order, by rank, of indexes 0..n-1 that take part. */
 static void put_order(kv_vectors *v, kv_vector at, const kv_selection *s,
                       int l) {
   int n = s->n[l], m = 0;
@@ -103,10 +103,9 @@ static void put_chosen(kv_vectors *v, kv_vector at, const kv_selection *s,
     if (s->keep[l][i]) out[m++] = i;
 }
 
-/* What the l-th list of a selection belongs to: the query head that views, the
- * lane that compresses, each lane if all are ranked together, else the layer
- * (-1).
- */
+/* Whose the l-th list of a selection is: the viewing query head's, the
+ * compressing lane's, lane l's if all are ranked together, else the layer's
+ * (-1). */
 static int whose(const kv_vectors *v, const kv_selection *s, int l) {
   if (v->head >= 0) return v->head;
   if (v->lanes == 1 || s->lanes == v->lanes) return v->lane[l]->lane;
@@ -158,7 +157,7 @@ static void put_stage(kv_vectors *v, const kv_at *at, const kv_lane *lane,
   kv_float_ground();
 }
 
-/* Adds the own stages of each method on the lane. */
+/* Adds the stages that each method on the lane defines. */
 static void put_own_stages(kv_vectors *v, const kv_at *at,
                            const kv_lane *lane) {
   kv_method_part part[KV_MOST_PARTS];

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The manifest of a folder of vectors, twice: manifest.json with rules and
- * digests, manifest.tsv a line a matrix.
+ * digests, manifest.tsv with a line for each matrix.
  *
  *   # kvvectors 1 prompt_len= n_tokens= n_heads= n_kv_heads= lanes= d= d_v=
  *     scale=                                         (one line)
  *   stage layer step head again dtype rows width offset bytes file
  *
- * Columns are separated by tabs; scale is hexadecimal; step is 0 and head -1
- * where a matrix has none; offset counts from the start of the file.
+ * Columns are separated by tabs; scale is hexadecimal; a matrix without a step
+ * has step 0, one without a head -1; offset counts from the start of the file.
  */
 #include "sim/run/look/vectors_part.h"
 
@@ -28,7 +28,7 @@
 typedef struct manifest {
   const kv_vectors *v;
   const char *dir;
-  char *path; /* room for any file of dir */
+  char *path; /* memory for the path of any file in dir */
   size_t room;
 } manifest;
 
@@ -43,8 +43,7 @@ static bool has(const manifest *m, int stage) {
   return false;
 }
 
-/* Offset of the first matrix in a stage's file: its size less that of its data.
- */
+/* Offset of the first matrix in a stage's file: its size less its data's. */
 static kv_rc data_start(manifest *m, int stage, int64_t *start, kv_err *e) {
   struct stat there;
   char name[KV_VECTOR_FILE] = "";

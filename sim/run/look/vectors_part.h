@@ -76,8 +76,7 @@ typedef struct kv_vector {
   int layer;          /* the model's number */
   int step;           /* tokens seen; 0: no step */
   int head;           /* what the stage's `of` counts; -1: the layer */
-  int again;          /* counts, from 0, matrices that otherwise have the same
-                         name */
+  int again;          /* counts, from 0, matrices with the same name */
   kv_st_dtype type;   /* of an element */
   size_t rows, width; /* may be 0 rows */
   const void *data;   /* [rows][width]: own, or the trace's */
@@ -139,8 +138,7 @@ int kv_vectors_stage_count(const kv_vectors *v);
  * with the rules of each coding's format (kv_format_rules). Asserted to fit. */
 enum { KV_VECTORS_RULE = 2048 };
 void kv_vectors_rule(const kv_vectors *v, int i, char out[KV_VECTORS_RULE]);
-/* Writes the matrix's name within its stage, "layers.2.steps.138.heads.0", and
- * returns out. */
+/* The matrix's name in its stage, "layers.2.steps.138.heads.0"; returns out. */
 enum { KV_VECTOR_NAME = 80 };
 const char *kv_vector_name(const kv_vector *x, char out[KV_VECTOR_NAME]);
 /* Writes the name of its file, without the folder: the stage's or, if raw, its

@@ -38,7 +38,7 @@ static int32_t position(const step *s, int entry) {
   return kv_rope_position(&s->v->cell->trace->rope, 0) + entry;
 }
 
-/* Arithmetic 6: back by the angle of its position, forth by its place's. */
+/* Arithmetic 6: rotates back by the entry's position, then to its new one. */
 static void rotate(const step *s, int entry, float *row) {
   const kv_rope *rope = &s->v->cell->trace->rope;
   int d = s->l->shape->d;
@@ -64,8 +64,8 @@ static void put_entries(const step *s) {
   for (int i = 0; more && i < l->n; i++) more[i] = position(s, i);
 }
 
-/* Reads the rows as attention does, and adds them as matrices where they are
- * not simply the trace's rows. False after a fault. */
+/* Reads the rows as attention does, and adds them as matrices unless they are
+ * the trace's rows. False after a fault. */
 static bool read_rows(step *s, float *k, float *val) {
   const kv_lane *l = s->l;
   size_t n = (size_t)l->n, d = (size_t)l->shape->d, d_v = (size_t)l->shape->d_v;
@@ -99,8 +99,8 @@ static const char *block_of(const coded *c, int i) {
   return c->slab->data + (size_t)c->ref[i].block * c->slab->size;
 }
 
-/* Numbers the coded rows, groups in the order of their first entry, and fills
- * the page table. group: for each block its number + 1, zeroed before. */
+/* Numbers the coded rows' groups, in the order of their first entries, and
+ * fills the page table. group: for each block its number + 1, zeroed before. */
 static size_t number(const step *s, const coded *c, int32_t *group,
                      int32_t *table, int *groups) {
   size_t rows = 0;
@@ -145,7 +145,7 @@ static void put_side(const step *s, const coded *c) {
   }
 }
 
-/* Collects the codes of each format for the sides that it is used on. */
+/* Collects the codes of each format, for the sides that use it. */
 static void put_codes(const step *s) {
   const kv_lane *l = s->l;
   for (int f = KV_CODED; f < KV_CODED + l->needs->codings; f++) {

@@ -14,9 +14,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A file of JSON lines that is being written. */
+/* A file of JSON lines while it is written. */
 typedef struct text_file {
-  FILE *out; /* on a duplicate descriptor of `file`; NULL: not asked for */
+  FILE *out; /* on a duplicate descriptor of `file`; NULL: not requested */
   kv_newfile file;
 } text_file;
 
@@ -27,10 +27,10 @@ typedef struct lane_copy {
 } lane_copy;
 
 struct kv_watch_files {
-  kv_watch_paths paths; /* NULL: not asked for */
+  kv_watch_paths paths; /* NULL: not requested */
   const kv_cell *cell;
   kv_watch watch;              /* the callbacks that fill what follows */
-  text_file selections, views; /* written as the replay goes */
+  text_file selections, views; /* written during the replay */
   int lanes, steps;            /* lanes of a layer; decode steps */
   lane_copy *stored;           /* [layers][lanes] */
   float *outputs;              /* [layers][n_heads][steps][d_v] */
@@ -39,8 +39,7 @@ struct kv_watch_files {
 
 static int watch_layer(const kv_watch_files *w, int layer);
 
-/* A callback, self the kv_watch_files and layer the model's
- * number: copies what attention reads of the lane after the last step. */
+/* A callback: copies what attention reads of the lane after the last step. */
 static void watch_copy_lane(void *self, int layer, const kv_lane *l) {
   kv_watch_files *w = self;
   if (!w->stored) return;
@@ -68,8 +67,8 @@ static bool lanes_equal(const kv_watch_files *w, const lane_copy *c) {
 
 enum { DECLARE, APPEND };
 
-/* Writes one layer: one tensor of all lanes if they have equal lengths, else a
- * tensor a lane. */
+/* Writes one layer: one tensor of all lanes if their lengths are equal, else
+ * one for each lane. */
 static kv_rc stored_side(const kv_watch_files *w, kv_st_writer *out, int i,
                          bool key, int pass, kv_err *e) {
   const lane_copy *c = w->stored + i * w->lanes;
@@ -139,10 +138,10 @@ static kv_rc write_tensors(const kv_watch_files *w, const char *path,
   return rc;
 }
 
-/* After the replay: write all lanes, or all outputs, as safetensors to
- * paths.stored or paths.outputs, in shards where there is more than KV_ST_SHARD
+/* After the replay, writes all lanes, or all outputs, as safetensors to
+ * paths.stored or paths.outputs, in shards if there is more than KV_ST_SHARD
  * bytes. KV_RESOURCE: memory, or the file cannot be written; then it does not
- * appear, and one of that name stays. */
+ * appear, and an existing one stays. */
 static kv_rc watch_write_stored(const kv_watch_files *w, kv_err *e) {
   return write_tensors(w, w->paths.stored, stored_layers, e);
 }
@@ -151,10 +150,7 @@ static kv_rc watch_write_outputs(const kv_watch_files *w, kv_err *e) {
   return write_tensors(w, w->paths.outputs, output_layers, e);
 }
 
-/* --- watch --------------------------------------------------------------- */
-
-/* Index among the recorded layers of the one with the model's number, which
- * must be recorded. */
+/* Index of a recorded layer by its number in the model. */
 static int watch_layer(const kv_watch_files *w, int layer) {
   int i = 0;
   while (w->cell->trace->layer[i].data.layer != layer) i++;

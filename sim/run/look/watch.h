@@ -27,8 +27,7 @@ static inline bool kv_watch_wanted(const kv_watch_paths *p) {
 /* Opens the files of selections and views, and allocates memory for the others.
  * No two paths may be the same (kv_options_apart). The open cell and the path
  * texts outlive *out. *watch, for the replay, is valid as long as *out.
- * KV_RESOURCE: memory, or a file cannot be made. Close it, also after a
- * failure. */
+ * KV_RESOURCE: memory, or a file cannot be made. Always close it. */
 kv_rc kv_watch_open(const kv_watch_paths *paths, const kv_cell *cell,
                     kv_watch_files **out, const kv_watch **watch, kv_err *e);
 /* After the whole replay: writes the rest and renames the files to their final

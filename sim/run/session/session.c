@@ -31,7 +31,7 @@ kv_rc kv_session_none(kv_err *e) {
 
 /* --- the shape ---------------------------------------------------------- */
 
-/* Limits far above any model, with which products fit their types. */
+/* Limits far above any model, within which products fit their types. */
 enum {
   LAYERS_MOST = 10000,
   HEADS_MOST = 4096,
@@ -127,7 +127,7 @@ static kv_rc check_shape(const kv_session_shape *x, int prompt_len, kv_err *e) {
 
 /* --- memory ------------------------------------------------------------- */
 
-/* Copies an array; NULL stays NULL. Clears *ok if memory ends. */
+/* Copies an array; NULL stays NULL. Clears *ok without memory. */
 static void *copy(const void *from, size_t n, size_t size, bool *ok) {
   void *p = from ? kv_zalloc(n + 1, size) : NULL;
   if (p) memcpy(p, from, n * size);
@@ -165,8 +165,8 @@ static kv_rc make_trace(kv_session *s, const kv_session_shape *x,
   return session_take_variant(s, x, e);
 }
 
-/* K and V of all layers in one block on large pages: a fork copies them
- * all, and small ones would cost it as much again. */
+/* Allocates K and V of all layers as one block on large pages. A fork copies
+ * them all, and small pages would double its cost. */
 static kv_rc take_rows(kv_session *s, kv_err *e) {
   const kv_shape *p = &s->cell.shape;
   size_t n =
@@ -213,9 +213,9 @@ static kv_rc take_layer(kv_session *s, int i, kv_err *e) {
   return rc;
 }
 
-/* Prompt tokens that are attended at once: as many as make about 64 query rows
- * (sim/replay/measure/tile.h has measured it), while their logits stay within 4
- * MiB, of which the processor's second cache still holds a part. */
+/* Prompt tokens that attend at once: about 64 query rows (measured, see
+ * sim/replay/measure/tile.h), while their logits stay within 4 MiB, which the
+ * L2 cache still partly holds. */
 static int tile_of(size_t group, size_t stride) {
   size_t rows = ((size_t)1 << 20) / stride;
   size_t tile = (rows < 64 ? rows : 64) / group;
@@ -242,7 +242,7 @@ static kv_rc take_scratch(kv_session *s, kv_err *e) {
   return kv_worker_open(&kv_backend_ref, p, &plan, 1, &s->worker, e);
 }
 
-/* --- what the engine tells ---------------------------------------------- */
+/* --- callbacks of the engine --------------------------------------------- */
 
 static void note_fault(kv_session *s, const kv_lane *l) {
   if (l->fault.rc && !s->hand->fault.rc) s->hand->fault = l->fault;
@@ -409,10 +409,9 @@ void kv_session_close(kv_session *s) {
 
 /* --- variant ------------------------------------------------------------- */
 
-/* What a session's model has besides plain causal attention, as traces of
- * version 2 say it: windows, a cap on logits, sinks, other frequencies in
- * windowed layers. It is put into the session's trace, where the engine finds
- * it as in a recorded one. */
+/* Properties of a session's model besides plain causal attention, as in traces
+ * of version 2: windows, a cap on logits, sinks, other frequencies in windowed
+ * layers. They go into the session's trace, as in a recorded one. */
 
 static kv_rc check_frequencies(const kv_session_shape *x, kv_err *e) {
   if (x->inv_freq_windowed && !x->inv_freq)
@@ -423,9 +422,9 @@ static kv_rc check_frequencies(const kv_session_shape *x, kv_err *e) {
   return KV_OK;
 }
 
-/* What of the shape's softcap, window, sinks and
- * inv_freq_windowed does not fit, KV_USAGE; and puts it into the trace, whose
- * shape and layers' numbers are there, KV_RESOURCE: memory. */
+/* Checks the shape's softcap, window, sinks and inv_freq_windowed (KV_USAGE).
+ * The function below puts them into the trace, whose shape and layers' numbers
+ * are set (KV_RESOURCE: memory). */
 static kv_rc session_check_variant(const kv_session_shape *x, kv_err *e) {
   if (!kv_finite(x->softcap) || x->softcap < 0)
     return kv_fail(e, KV_USAGE,
@@ -445,7 +444,7 @@ static kv_rc session_check_variant(const kv_session_shape *x, kv_err *e) {
   return check_frequencies(x, e);
 }
 
-/* Copies n numbers of 4 bytes; NULL stays NULL. Clears *ok if memory ends. */
+/* Copies n numbers of 4 bytes; NULL stays NULL. Clears *ok without memory. */
 static void *variant_copy(const void *from, size_t n, bool *ok) {
   void *p = from ? kv_zalloc(n + 1, 4) : NULL;
   if (p) memcpy(p, from, n * 4);
@@ -488,13 +487,13 @@ void kv_session_free_variant(kv_session *s) {
 
 /* --- keep ---------------------------------------------------------------- */
 
-/* Decisions of the program's own: kv_session_keep. The method is `replay`, its
- * file in memory (traces/decisions/given.h). A layer's prompt enters the
- * engine when its last lane was told, or when the layer is first asked to go
- * on, and not when its last token arrives. */
+/* Decisions by the program: kv_session_keep. The method is `replay`, its file
+ * in memory (traces/decisions/given.h). A layer's prompt does not enter the
+ * engine with its last token, but when the last lane has been decided, or when
+ * the layer must go on. */
 
-/* Opens s->given if the method follows decisions and spec names
- * no file of them, and puts it into that file's place. KV_RESOURCE: memory. */
+/* Opens s->given if the method follows decisions and spec names no file of
+ * them, and uses it as that file. KV_RESOURCE: memory. */
 static kv_rc session_take_given(kv_session *s, const kv_spec *spec,
                                 kv_asset *file[KV_SPEC_FILES], kv_err *e) {
   const kv_param *p;
@@ -564,13 +563,12 @@ kv_rc kv_session_keep(kv_session *s, int layer, int lane, int n,
 
 /* --- fork ---------------------------------------------------------------- */
 
-/* A second session in the state of a first: kv_session_fork. What was opened
- * is opened again, with the files that are read already; then each owner
- * copies what it holds: the layers their stores, the cell its ledger and
- * messages, the session its buffers. There is no branch on a method. */
+/* A second session in the state of a first: kv_session_fork. Everything is
+ * opened again, with the files that have been read. Then each owner copies what
+ * it holds: the layers their stores, the cell its ledger and messages, the
+ * session its buffers. There is no branch on a method. */
 
-/* What the session was opened for; fed[n_layers] becomes the list of its
- * layers. */
+/* What the session was opened with; fed[n_layers] gets the list of layers. */
 static kv_session_shape shape_of(const kv_session *s, int32_t *fed) {
   const kv_shape *p = &s->cell.shape;
   for (int i = 0; i < s->trace.n_layers; i++)
@@ -606,8 +604,8 @@ static kv_rc open_like(const kv_session *s, kv_session **out, kv_err *e) {
   return rc;
 }
 
-/* Is `to` opened as s is? A method decides by parameters and shape alone, which
- * a plugin may not keep to. */
+/* Was `to` opened like s? Methods must decide by parameters and shape alone,
+ * but a plugin may not. */
 static bool alike(const kv_session *s, const kv_session *to) {
   return strcmp(kv_session_spec(s), kv_session_spec(to)) == 0 &&
          !kv_needs_unlike(&s->cell.plan.needs, &to->cell.plan.needs);
@@ -615,15 +613,15 @@ static bool alike(const kv_session *s, const kv_session *to) {
 
 /* --- one layer ---------------------------------------------------------- */
 
-/* Rows first..first+n-1 of each of `heads` heads, of `all` rows of `size`
- * bytes. */
+/* Copies n rows of each head; a head has memory for `all` rows of `size` bytes.
+ */
 static void copy_rows(int heads, size_t all, size_t size, int n,
                       const char *from, char *to) {
   for (size_t at = 0, end = (size_t)heads * all; at < end; at += all)
     memcpy(to + at * size, from + at * size, (size_t)n * size);
 }
 
-/* Queries of a prompt that has not ended. */
+/* Copies the queries of a prompt that has not ended. */
 static void copy_queries(const kv_session *s, const kv_fed *f, kv_fed *to) {
   const kv_shape *p = &s->cell.shape;
   int have = f->arrived - (p->prompt_len - s->asked);
@@ -633,7 +631,7 @@ static void copy_queries(const kv_session *s, const kv_fed *f, kv_fed *to) {
             (size_t)p->d * kv_dtype_size(f->data->q_dtype), have, f->q, to->q);
 }
 
-/* What the last decode step attended. */
+/* Copies what the last decode step attended. */
 static void copy_views(const kv_session *s, const kv_fed *f, kv_fed *to) {
   int heads = s->cell.shape.n_heads, per = heads / s->lanes;
   size_t room = (size_t)s->cell.shape.n_tokens;
@@ -670,7 +668,7 @@ static void copy_layer(const kv_session *s, const kv_fed *f, kv_fed *to) {
   kv_layer_copy(f->layer, to->layer);
 }
 
-/* --- all of it ---------------------------------------------------------- */
+/* --- the session -------------------------------------------------------- */
 
 static void fork_copy(const kv_session *s, kv_session *to) {
   for (int i = 0; i < s->trace.n_layers; i++)

@@ -52,7 +52,7 @@ extern "C" {
 #endif
 
 enum { KV_SESSION_ABI = 4 };
-int kv_session_abi(void); /* KV_SESSION_ABI of the library */
+int kv_session_abi(void); /* the library's */
 
 /* The request. Open copies the arrays; the caller may free them afterwards. */
 typedef struct kv_session_shape {
@@ -69,8 +69,8 @@ typedef struct kv_session_shape {
                             re-indexing methods need it */
   int32_t interleaved;   /* RoPE pairs are 2i, 2i+1; else i, i + d/2 */
   const int32_t *positions; /* [n_tokens] RoPE positions; NULL: 0, 1, .. */
-  /* What models of traces of version 2 add (traces/README.md); all zero if they
-   * do not. */
+  /* Properties of models of traces of version 2 (traces/README.md); all zero
+   * for other models. */
   float softcap;         /* c > 0: a logit s becomes c tanh(s / c); 0: none */
   const int32_t *window; /* [n_layers] tokens that a row of the layer sees, its
                             own included, at least 2; 0: all. NULL: all. Such
@@ -78,8 +78,8 @@ typedef struct kv_session_shape {
                             windowed=compress, the method runs within it */
   const float *sinks; /* [n_layers][n_heads] a learned logit in addition to the
                          tokens'; NULL: no layer has one */
-  const float *inv_freq_windowed; /* [d/2] of layers with a window, if they
-                                     differ from inv_freq; NULL: they do not */
+  const float *inv_freq_windowed; /* [d/2] for layers with a window, if they
+                                     differ from inv_freq, else NULL */
 } kv_session_shape;
 
 typedef struct kv_session kv_session;
@@ -108,11 +108,10 @@ void kv_session_close(kv_session *s); /* accepts NULL */
  * KV_RESOURCE: memory. After a failure *out is NULL and s unchanged. */
 kv_rc kv_session_fork(const kv_session *s, kv_session **out, kv_err *e);
 
-/* The specification with every parameter written out; valid as long as s. "" if
- * s is NULL. */
+/* The specification with every parameter, valid as long as s; s NULL: "". */
 const char *kv_session_spec(const kv_session *s);
 /* Number of lanes of a layer: one for each KV head, or for each query head if
- * the method is such. 0 if s is NULL. */
+ * the method needs that. 0 if s is NULL. */
 int kv_session_lanes(const kv_session *s);
 
 /* Rows in the caller's memory: one for each token and head. The d (q, k) or d_v

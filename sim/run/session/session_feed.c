@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Feeding tokens into a session: they are checked and copied, then enter
- * through the same engine calls as in a walk over a trace. Reading it: what it
- * holds, what it attended, its costs and digests.
+ * through the same engine calls as in a walk over a trace. Reading from a
+ * session: what it holds, what it attended, its costs and digests.
  */
 #include "sim/run/session/session_part.h"
 
@@ -40,7 +40,7 @@ static kv_rc tell(const kv_side *side, int layer, int token, int head,
                  side->name, layer, token, head, what);
 }
 
-/* Copies count rows that lie one after another, from `token` on. */
+/* Copies `count` consecutive rows, from `token` on. */
 static kv_rc take_run(kv_session *s, const kv_side *side, int layer, int token,
                       int count, int head, kv_dtype from, const char *in,
                       kv_err *e) {
@@ -73,8 +73,8 @@ static const char *element(const kv_session_in *in, int token, int head) {
   return (const char *)in->data + (head * in->head + token * in->token) * size;
 }
 
-/* Prefetches the rows of a token. They lie far apart if each head's tokens are
- * side by side, so their cache misses should overlap. */
+/* Prefetches the rows of a token. If each head's tokens are contiguous, these
+ * rows are far apart, and their cache misses should overlap. */
 static void fetch(const kv_side *side, const kv_session_in *in) {
   size_t row = (size_t)side->width * kv_dtype_size((kv_dtype)in->dtype);
   for (int h = 0; h < side->heads; h++)
@@ -82,8 +82,8 @@ static void fetch(const kv_side *side, const kv_session_in *in) {
       __builtin_prefetch(element(in, 0, h) + at);
 }
 
-/* How many rows still are in the first-level cache when they are copied after
- * being checked. */
+/* How many rows are still in the L1 cache when they are copied after the check.
+ */
 static int near_rows(const kv_side *side, kv_dtype from) {
   size_t row = (size_t)side->width * kv_dtype_size(from);
   return row < 8192 ? (int)(8192 / row) : 1;
@@ -135,22 +135,21 @@ void kv_session_give(const kv_session *s, const kv_session_out *out, int token,
 /* --- prompt -------------------------------------------------------------- */
 
 /* Attention outputs of prompt tokens, which a model needs and the engine does
- * not. Works on a shallow copy of the lane with the block's tokens appended
- * past its last entry, where the engine will write the same rows later, so the
- * engine's lane is unchanged. O(n) per token, as a decode step, but a tile of
- * tokens goes through keys and values at once; bits are those of one by one.
- * In a layer with a sliding window tokens go one by one, each with its own
- * first. */
+ * not. Works on a shallow copy of the lane, with the block's tokens appended
+ * after its last entry, where the engine will write the same rows later; the
+ * engine's lane is unchanged. O(n) per token, as for a decode step, but a tile
+ * of tokens passes through keys and values at once, with the same bits. In a
+ * layer with a sliding window a tile is one token. */
 
-/* One piece of the prompt: tokens first..end-1; the first is at `place` of q
- * and out. */
+/* One piece of the prompt: tokens first..end-1, in q and out from row `place`.
+ */
 typedef struct piece {
   int first, end, place;
   const kv_session_in *q;
   const kv_session_out *out;
 } piece;
 
-/* The queries of tokens t..t+n-1, the lane's last, [n][queries][d]. */
+/* Collects the queries of tokens t..t+n-1, the lane's last: [n][queries][d]. */
 static void take_queries(kv_session *s, const kv_lane *l, const piece *p, int t,
                          int n) {
   int d = l->shape->d;
@@ -170,8 +169,7 @@ static int first_of(const kv_lane *l, int t) {
   return first;
 }
 
-/* The logits of token t + r, which sees entries from.. of the lane, n of them.
- */
+/* Checks the logits of token t + r, which sees entries from..from+n-1. */
 static kv_rc check_row(const kv_session *s, const kv_lane *l, int t, int r,
                        int from, int n, kv_err *e) {
   const float *row = s->s + (size_t)(r * l->queries) * s->stride + from;
@@ -184,8 +182,8 @@ static kv_rc check_row(const kv_session *s, const kv_lane *l, int t, int r,
   return KV_OK;
 }
 
-/* Tokens t..t+n-1, the lane's last, attend its entries up to themselves, in one
- * pass over keys and values. n is 1 where the layer has a window. */
+/* Tokens t..t+n-1, the lane's last, attend to its entries up to themselves, in
+ * one pass over keys and values. n is 1 if the layer has a window. */
 static kv_rc attend(kv_session *s, const kv_lane *l, const piece *p, int t,
                     int n, kv_err *e) {
   const kv_kernels *kernels = s->cell.plan.kernels;
@@ -227,9 +225,9 @@ static kv_rc attend_lane(kv_session *s, const kv_lane *lane, const piece *p,
   return KV_OK;
 }
 
-/* Computes the outputs of prompt tokens first..end-1. Their k
- * and v are in the buffers; the current block is not yet in the engine. The
- * first is token `place` of q and out. KV_REFUSED: a logit is not finite. */
+/* Computes the outputs of prompt tokens first..end-1. Their k and v are in the
+ * buffers; the current block is not yet in the engine. The first is row `place`
+ * of q and out. KV_REFUSED: a logit is not finite. */
 static kv_rc session_prompt(kv_session *s, const kv_fed *f, int first, int end,
                             int place, const kv_session_in *q,
                             const kv_session_out *out, kv_err *e) {
@@ -261,7 +259,7 @@ kv_rc kv_session_find(const kv_session *s, int layer, kv_fed **out, kv_err *e) {
       layer);
 }
 
-/* --- does it fit? ------------------------------------------------------- */
+/* --- checks ------------------------------------------------------------- */
 
 static kv_rc check_out(int layer, const kv_session_out *out, kv_err *e) {
   if (!out) return KV_OK;
@@ -328,8 +326,8 @@ static kv_rc check_queries(const kv_session *s, const kv_fed *f, int layer,
                  layer);
 }
 
-/* True if a whole prompt comes at once with its queries laid out as in a trace:
- * they are then read in place. */
+/* Does a whole prompt come at once, with its queries laid out as in a trace?
+ * They are then read in place. */
 static bool lent(const kv_session *s, const kv_fed *f, int n,
                  const kv_session_in *q) {
   int64_t d = s->cell.shape.d;
@@ -373,7 +371,7 @@ static kv_rc take(kv_session *s, kv_fed *f, int layer, int n,
 
 /* --- the engine --------------------------------------------------------- */
 
-/* The next token, of a chunk but the first: attends as in a decode step. */
+/* Enters the next token of a later chunk, which attends as in a decode step. */
 static kv_rc row(kv_session *s, kv_fed *f, int place, const kv_session_out *out,
                  kv_err *e) {
   const kv_team team = {&s->worker, 1, NULL};
@@ -409,7 +407,7 @@ static kv_rc prompt(kv_session *s, kv_fed *f, int step, const kv_session_in *q,
     if (f->fault.rc) rc = kv_fail(e, KV_REFUSED, "%s", f->fault.text);
   }
   look_at(f, f->q, f->rows, s->asked);
-  if (f->entered == p) /* the prompt's queries are not needed any more */
+  if (f->entered == p) /* the prompt's queries are no longer needed */
     kv_give_back(f->q, (size_t)s->cell.shape.n_heads * (size_t)s->asked *
                            (size_t)s->cell.shape.d * sizeof(float));
   return rc;
@@ -432,8 +430,7 @@ static kv_rc decode(kv_session *s, kv_fed *f, const kv_session_out *out,
   return KV_OK;
 }
 
-/* Runs the engine on the new tokens. If it fails in between, the layer cannot
- * go on. */
+/* Runs the engine on the new tokens. A failure midway ends the layer. */
 static kv_rc run(kv_session *s, kv_fed *f, int step, const kv_session_in *q,
                  const kv_session_out *out, kv_err *e) {
   kv_err why = {0};
@@ -499,8 +496,8 @@ kv_rc kv_session_lane(const kv_session *s, int layer, int lane, int room,
   return KV_OK;
 }
 
-/* Does the method's view hold less than the lane, by what it asks for? h2o has
- * one that hides an entry after a drop of a decode step alone. */
+/* By its needs, does the method's view read only part of the lane? h2o's view
+ * only hides an entry after a drop in a decode step. */
 static bool reads_part(const kv_method *m, const kv_needs *n) {
   if (!m->view) return false;
   bool part = n->viewed || n->view_logits || n->unread || n->host;
@@ -508,7 +505,7 @@ static bool reads_part(const kv_method *m, const kv_needs *n) {
   return part || n->across == KV_DOWN;
 }
 
-/* Why attention over the lane's rows is not the method's; NULL: it is. */
+/* Why the method's attention is not that over the lane's rows; NULL: it is. */
 static const char *more_than_rows(const kv_method *m, const kv_lane *l) {
   if (reads_part(m, l->needs))
     return "reads only some of its entries, and others at each step";

@@ -16,8 +16,8 @@
  * because the lanes compress after it. */
 typedef struct kv_fed {
   kv_layer *layer;     /* the engine's layer, with the method's lanes */
-  kv_layer_data *data; /* its data in the trace: the buffers below; q of a
-                          prompt that comes in one call may be the caller's */
+  kv_layer_data *data; /* its data in the trace: the buffers below; q may be the
+                          caller's if the prompt comes in one call */
   char *q; /* [n_heads][asked][d] prompt queries that the method needs, in their
               dtype; allocated for F32 */
   int32_t *rows;    /* [asked] tokens of these rows */
@@ -40,7 +40,7 @@ typedef struct kv_fed {
 /* session.c: arrays that the trace points to. */
 typedef struct kv_variant {
   float *sinks;      /* [n_layers of the model][n_heads]; NULL: none */
-  float *inv_freq;   /* [d/2] of layers with a window; NULL: the same */
+  float *inv_freq;   /* [d/2] for layers with a window; NULL: the same */
   int32_t *window;   /* [n_layers of the model]; NULL: none has one */
   uint8_t *windowed; /* [n_layers of the model] does it have a window? */
 } kv_variant;
@@ -54,22 +54,21 @@ struct kv_session {
   kv_fed *fed;       /* [trace.n_layers] in the order of shape.fed */
   char *kv;          /* [trace.n_layers] k and v of each */
   kv_fed *hand;      /* the layer that the engine works on */
-  const kv_session_out *row_out; /* where a row of a chunk goes, or NULL */
+  const kv_session_out *row_out; /* output of a chunk's row, or NULL */
   int row_place;                 /* which row of row_out */
   int lanes;                     /* lanes of a layer */
-  int asked;          /* the last so many prompt queries, which the method needs
-                       */
-  size_t most_runs;   /* of a view */
-  int32_t *positions; /* [n_tokens] of RoPE */
-  float *inv_freq;    /* [d/2] of RoPE, or NULL */
+  int asked;          /* how many of the last prompt queries the method needs */
+  size_t most_runs;   /* most runs of a view */
+  int32_t *positions; /* [n_tokens] RoPE positions */
+  float *inv_freq;    /* [d/2] RoPE frequencies, or NULL */
   kv_asset *given;    /* what lanes keep, if the program says so, or NULL */
   kv_variant variant; /* windows and other properties of the model */
   int closed;         /* tokens seen at the ledger's last closed step */
   bool ended;         /* kv_session_digest was called: */
   kv_session_digests digests;
   /* Scratch for outputs of prompt tokens. */
-  int tile;             /* most of them at once */
-  size_t stride;        /* floats from one row of s to the next */
+  int tile;             /* most prompt tokens at once */
+  size_t stride;        /* floats between two rows of s */
   float *row;           /* [max(d, d_v)] */
   float *q, *s, *o, *l; /* [tile][G]: [d], [stride], [d_v], 1 */
   kv_attend_scratch attend;
@@ -90,15 +89,15 @@ kv_rc kv_session_find(const kv_session *s, int layer, kv_fed **out, kv_err *e);
 void kv_session_free_variant(kv_session *s); /* a session being closed */
 
 /* session_feed.c: copies n tokens of one side of a layer (the model's number)
- * into the side's buffer, from token `first` on, as far as they have a row
- * there. KV_USAGE: `in` is missing or has no kv_dtype, or an element of the n
- * tokens is not finite, or not exact in the buffer's dtype. The sentence names
- * the first; what was copied before is ignored. */
+ * into the side's buffer, from token `first` on, if they have a row there.
+ * KV_USAGE: `in` is missing or has no kv_dtype, or an element of the n tokens
+ * is not finite, or not exact in the buffer's dtype. The sentence names the
+ * first; what was copied before is ignored. */
 typedef struct kv_side {
   const char *name; /* "q", "k", "v", for the sentence */
-  int heads, width; /* rows a token; elements a row */
+  int heads, width; /* rows for a token; elements of a row */
   kv_dtype dtype;   /* of the buffer */
-  int start, rows;  /* token of the first row; rows a head */
+  int start, rows;  /* token of the first row; rows for a head */
   char *data;       /* [heads][rows][width] */
 } kv_side;
 /* Writes a row of d_v floats to the caller's memory, rounded to its type.

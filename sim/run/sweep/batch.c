@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Opening all cells of a trace, or failing all of a bad one:
+ * Opening all cells of a trace, or failing all cells of a bad one:
  * sim/run/sweep/batch.h.
  */
 #include "sim/run/sweep/batch.h"
@@ -33,7 +33,7 @@ static kv_rc take(kv_batch *b, int cells, kv_err *e) {
   return KV_OK;
 }
 
-/* The least value of what the budget sets: a cell that is refused has one. */
+/* The smallest value of what the budget sets, for a cell that is refused. */
 static int least_of(const kv_spec *spec) {
   return kv_knob_value(kv_spec_knob(spec->method), 1, 1);
 }
@@ -48,8 +48,8 @@ bool kv_batch_asks(const kv_spec *spec, const kv_budgets *all, int j,
   return true;
 }
 
-/* Opens one cell. A byte budget that no value of the knob meets makes it
- * refused. */
+/* Opens one cell. If no value of the knob meets a byte budget, it is refused.
+ */
 static kv_rc add(const kv_batch_ask *ask, kv_batch *b, const kv_spec *spec,
                  const kv_budget *budget, kv_err *e) {
   kv_asked_cell asked = {
@@ -61,8 +61,7 @@ static kv_rc add(const kv_batch_ask *ask, kv_batch *b, const kv_spec *spec,
   if (budget && kv_budget_in_bytes(budget))
     rc = why.rc ? why.rc
                 : kv_batch_search(ask, b, spec, budget, &asked.entries, &why);
-  else if (budget &&
-           !budget->layers) /* a list is resolved by the cell itself */
+  else if (budget && !budget->layers) /* the cell itself resolves lists */
     rc = kv_budget_entries(budget, prompt, &asked.entries, &why);
   if (rc && rc != KV_REFUSED) return kv_fail(e, rc, "%s", why.text);
   if (rc) asked.entries = least_of(spec);
@@ -178,9 +177,9 @@ kv_rc kv_batch_recall(kv_batch *b, kv_db *db, kv_err *e) {
     if (!c->runs) continue;
     kv_rc rc = KV_OK;
     if (b->tokens) rc = kv_db_has_survivals(db, &c->result, &has_tokens, e);
-    if (!rc && !has_tokens) continue; /* run for its tokens, and confirmed */
+    if (!rc && !has_tokens) continue; /* runs for its tokens, to be confirmed */
     if (!rc) rc = kv_db_find_layouts(db, &c->result, &found, e);
-    if (!rc && !found) continue; /* run for its layouts, and confirmed */
+    if (!rc && !found) continue; /* runs for its layouts, to be confirmed */
     if (!rc) rc = kv_db_find(db, &c->result, &found, e);
     if (rc) return rc;
     if (!found) continue;
@@ -193,8 +192,6 @@ kv_rc kv_batch_recall(kv_batch *b, kv_db *db, kv_err *e) {
   }
   return KV_OK;
 }
-
-/* --- lost ---------------------------------------------------------------- */
 
 static void fail(kv_cell *c, const kv_err *why) {
   c->runs = false;

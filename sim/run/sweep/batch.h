@@ -26,12 +26,12 @@ typedef struct kv_batch {
   bool owns;          /* close the trace with the batch */
   bool has_identity;  /* it was computed, for a database or on request */
   kv_digest identity; /* of the trace */
-  kv_digest request;  /* of the trace; in a batch with a database */
+  kv_digest request;  /* of the trace, if there is a database */
   int prompt_len;     /* of all cells, in tokens */
   kv_err blind;       /* rc KV_REFUSED: why the trace lacks what ask.observe
                          names; no cell then runs */
-  bool tokens; /* the caller's, before recall: the fate of tokens is requested,
-                  so a row without it runs */
+  bool tokens;        /* set by the caller before recall: the fate of tokens is
+                         requested, so a row without it runs */
   int cells;
   kv_cell *cell;  /* [cells]; they do not move */
   kv_cell **each; /* [cells] pointers to them, for kv_replay */
@@ -53,11 +53,11 @@ typedef struct kv_batch_ask {
   double keep_every; /* seconds; probes that take longer are kept in db */
   const kv_layout_list *layouts; /* of all cells, or NULL; borrowed */
   const int *shard; /* the shard of each cell, in the order of the batch; only
-                       cells of `mine` are opened. NULL: all are */
+                       cells of `mine` are opened. NULL: all */
   int mine;         /* a shard's number, from 1 */
   bool identify;    /* compute the trace's identity even without db */
-  kv_found *record; /* or NULL; gets the answers of all searches, each made by
-                       replays, whatever was found before */
+  kv_found *record; /* or NULL; gets the results of all searches, each made by
+                       replays, even if a result is known */
   /* Or NULL; called before the n-th probe (from 1) of at most `most` of a
    * search. A probe is a replay of `units` units of how.tick, unless db has it.
    * self is how.self. */
@@ -65,15 +65,14 @@ typedef struct kv_batch_ask {
                   int64_t units);
 } kv_batch_ask;
 
-/* Must the cell of that number, among those of the specifications and budgets,
- * be opened? */
+/* Must that cell of the specifications and budgets be opened? */
 static inline bool kv_batch_mine(const kv_batch_ask *ask, int cell) {
   return !ask->shard || ask->shard[cell] == ask->mine;
 }
 
 /* Does the j-th budget (j = 0 if there are none) make a cell of its own for the
- * specification? *b is that budget, or NULL if it does not set the knob: only
- * the first of several such budgets makes a cell. */
+ * specification? *b: that budget, or NULL if it does not set the knob; of
+ * several such budgets only the first makes a cell. */
 bool kv_batch_asks(const kv_spec *spec, const kv_budgets *all, int j,
                    const kv_budget **b);
 /* Opens the trace and its cells, which searches for budgets in bytes. Fails if
@@ -87,17 +86,17 @@ kv_rc kv_batch_open(const kv_batch_ask *ask, kv_batch *out, kv_err *e);
 kv_rc kv_batch_prompt(const kv_batch_ask *ask, const kv_trace *t,
                       int *prompt_len, kv_err *e);
 /* Opens the same cells again for another kernel set, with the resolved budgets;
- * the trace stays owned by `from`. Of the cells whose rows ran, those run that
- * this kernel set has not confirmed in db; without db (NULL), those that `from`
+ * `from` still owns the trace. Of the cells whose rows ran, those run that this
+ * kernel set has not confirmed in db; without db (NULL), those that `from`
  * replayed. KV_INTERNAL: a cell that ran is now refused. */
 kv_rc kv_batch_again(const kv_batch *from, const kv_kernels *kernels, kv_db *db,
                      kv_batch *out, kv_err *e);
 void kv_batch_close(kv_batch *b); /* accepts zeroed */
 
-/* sim/run/sweep/batch.c. kv_batch_lost makes the cells of a trace that cannot
- * be opened, all failed with the reason `why`. kv_batch_fail fails those cells
- * of a batch that were to run, if its trace turns out to be bad. Such rows are
- * not results and are not stored in a database. */
+/* kv_batch_lost makes the cells of a trace that cannot be opened, all failed
+ * with the reason `why`. kv_batch_fail fails those cells of a batch that were
+ * to run, if its trace turns out to be bad. Such rows are not results and are
+ * not stored in a database. */
 kv_rc kv_batch_lost(const kv_batch_ask *ask, const kv_err *why, kv_batch *out,
                     kv_err *e);
 void kv_batch_fail(kv_batch *b, const kv_err *why);
@@ -114,7 +113,7 @@ kv_rc kv_batch_recall(kv_batch *b, kv_db *db, kv_err *e);
  * none that does. */
 kv_rc kv_batch_search(const kv_batch_ask *ask, kv_batch *b, const kv_spec *spec,
                       const kv_budget *budget, int *value, kv_err *e);
-/* Does a search for bytes of that basis replay an opened cell's plan without
+/* Does a search for bytes of that basis replay the opened cell's plan without
  * queries (kv_backend_blind)? It does if only lengths decide what is stored. */
 bool kv_batch_blind(const kv_plan *plan, kv_basis basis);
 

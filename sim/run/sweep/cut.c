@@ -9,23 +9,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bisection stops where the limit is known to one part in so many; a limit of
- * one part in so many more is paid for a cut that is mixed. */
+/* Bisection stops when the limit is known to one part in FINE. For a mixed cut
+ * the limit may be one part in SLACK higher. */
 enum { FINE = 4096, SLACK = 128 };
 
 typedef struct cut {
   int cells, traces, shards;
   const kv_cut_cell *cell;
   const int64_t *shared;
-  int *order;     /* [cells] traces one after another, the dearest cell first */
+  int *order;     /* [cells] trace after trace, the most expensive cell first */
   int *room;      /* [cells] scratch of mix */
-  int64_t *trace; /* [traces] what a trace costs on one shard */
-  int64_t *paid;  /* [shards] of what the trace at hand shares; -1: nothing */
-  int *shard;     /* [cells] of the limit that is tried */
+  int64_t *trace; /* [traces] the cost of a trace on one shard */
+  int64_t *paid;  /* [shards] shared work paid for the current trace, or -1 */
+  int *shard;     /* [cells] for the limit being tried */
   int64_t *cost;  /* [shards] */
 } cut;
-
-/* --- the order ---------------------------------------------------------- */
 
 typedef struct key {
   int64_t trace, own;
@@ -34,8 +32,8 @@ typedef struct key {
 
 static int down(int64_t a, int64_t b) { return (a < b) - (a > b); }
 
-/* Dear traces first; of equal ones and of equal cells that which comes first on
- * the command line, so that the order does not depend on the sort. */
+/* Expensive traces first. Equal traces, and equal cells, in the order of the
+ * command line, so that the order does not depend on the sort. */
 static int by_cost(const void *a, const void *b) {
   const key *x = a, *y = b;
   int c = down(x->trace, y->trace);
@@ -45,7 +43,7 @@ static int by_cost(const void *a, const void *b) {
 }
 
 static void sum_traces(const cut *k) {
-  int64_t *most = k->paid; /* borrowed: [traces] fits, see open */
+  int64_t *most = k->paid; /* scratch: [traces] fits, see open */
   for (int i = 0; i < k->traces; i++) most[i] = -1;
   for (int i = 0; i < k->cells; i++) {
     const kv_cut_cell *c = &k->cell[i];
@@ -72,8 +70,8 @@ static kv_rc sort(const cut *k, kv_err *e) {
 
 static int common(int a, int b) { return b ? common(b, a % b) : a; }
 
-/* Spreads the n cells of a trace, which are sorted, evenly: a step of about the
- * golden section through them, which has no divisor in common with n. */
+/* Spreads the n sorted cells of a trace evenly: goes through them by a step of
+ * about the golden section that has no divisor in common with n. */
 static void mix_trace(int n, int *order, int *room) {
   int step = (int)((int64_t)n * 5 / 8) + 1;
   while (common(n, step) != 1) step++;
@@ -90,15 +88,13 @@ static void mix(const cut *k) {
   }
 }
 
-/* --- one limit ---------------------------------------------------------- */
-
-/* What a cell would add to a shard. */
+/* The cost that a cell would add to a shard. */
 static int64_t added(const cut *k, const kv_cut_cell *c, int s) {
   if (k->paid[s] < 0) return k->shared[c->trace] + c->shared + c->own;
   return c->own + (c->shared > k->paid[s] ? c->shared - k->paid[s] : 0);
 }
 
-/* The first shard with room that has paid for the trace, or has not. */
+/* The first shard within the limit that has paid for the trace, or has not. */
 static int first_fit(const cut *k, const kv_cut_cell *c, bool paid,
                      int64_t limit) {
   for (int s = 0; s < k->shards; s++)
@@ -114,7 +110,7 @@ static void put(cut *k, int cell, int s) {
   k->shard[cell] = s;
 }
 
-/* True if all cells find room. */
+/* Do all cells fit? */
 static bool fits(cut *k, int64_t limit) {
   int trace = -1;
   memset(k->cost, 0, (size_t)k->shards * sizeof *k->cost);
@@ -131,10 +127,8 @@ static bool fits(cut *k, int64_t limit) {
   return true;
 }
 
-/* --- the least limit ---------------------------------------------------- */
-
-/* No limit below it can suffice: all of it in equal parts, each trace paid
- * once, and each cell alone. */
+/* A lower bound of the limit: all of it in equal parts, each trace paid once;
+ * or the most expensive cell alone. */
 static int64_t bound(const cut *k) {
   int64_t all = 0, most = 0;
   for (int i = 0; i < k->traces; i++) all += k->trace[i];
@@ -147,8 +141,8 @@ static int64_t bound(const cut *k) {
   return part > most ? part : most;
 }
 
-/* Bisection between what cannot suffice and what does; returns the least limit
- * that was found to. The cut is that of the last limit tried. */
+/* Bisection between a limit that is too low and one that suffices. Returns the
+ * lowest that was found to suffice. The cut is that of the last limit tried. */
 static int64_t search(cut *k) {
   int64_t low = bound(k), high = low;
   if (fits(k, low)) return low;
@@ -164,10 +158,10 @@ static int64_t search(cut *k) {
   return high;
 }
 
-/* The dearest cells first make the evenest cut by far if there are few. If
- * there are many, the cells of a trace are mixed, where that costs next to
- * nothing: a kind of cell that takes longer than predicted then falls on all
- * shards of the trace alike, and not on the first. */
+/* If there are few cells, taking the most expensive first makes by far the most
+ * even cut. If there are many, the cells of a trace are mixed, if that costs
+ * almost nothing: a kind of cell that takes longer than predicted is then
+ * spread over all shards of the trace. */
 static kv_rc deal(cut *k, kv_err *e) {
   kv_rc rc = sort(k, e);
   if (rc) return rc;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Counting a cell's work from its shape and needs: sim/run/sweep/effort.h. Rows
- * and lanes grow while a trace is replayed; a count takes their mean over the
+ * and lanes grow while a trace is replayed; the counts use their means over the
  * steps. Products saturate, so that no shape overflows.
  */
 #include "sim/run/sweep/effort.h"
@@ -10,7 +10,7 @@
 #include "sim/run/sweep/batch.h"
 #include <assert.h>
 
-/* Picoseconds a unit, by the fit that sim/run/README.md describes. */
+/* Picoseconds a unit, from the fit that sim/run/README.md describes. */
 static const int64_t price[KV_EFFORTS] = {
     [KV_EFFORT_CELL] = 3400000000, [KV_EFFORT_BYTE] = 1000,
     [KV_EFFORT_PRODUCT] = 10,      [KV_EFFORT_EXACT] = 2000,
@@ -56,23 +56,23 @@ typedef struct scene {
   int64_t prompt, steps; /* tokens of the prompt; decode steps */
   int64_t heads, lanes;  /* query heads and lanes of the layer */
   int64_t d, d_v;
-  int64_t budget; /* entries; of a method without one all tokens */
-  int64_t exact, stored, attended; /* of a row, a lane and a view */
-  int64_t blocks, in_block; /* of the prompt; entries a lane has meanwhile */
-  bool picks;               /* a view is less than what is stored */
-  bool views;               /* heads have views of their own */
-  bool as_dense;            /* attends every token as it was recorded */
+  int64_t budget;                  /* entries; all tokens without a budget */
+  int64_t exact, stored, attended; /* entries of a row, a lane and a view */
+  int64_t blocks, in_block;        /* of the prompt; entries of a lane then */
+  bool picks;                      /* is a view less than what is stored? */
+  bool views;                      /* do heads have views of their own? */
+  bool as_dense;                   /* does it attend every token as recorded? */
 } scene;
 
-/* Layers below the one where a method begins to choose attend everything. */
+/* Does the method choose? On layers below its first, all is attended. */
 static bool chooses(const scene *s, int layer) {
   for (int i = 0; i < s->needs->metas; i++)
     if (layer < s->needs->meta[i].from_layer) return false;
   return true;
 }
 
-/* The distance of the steps at which the method that selects compresses, which
- * of two on a lane is the first; 0: at none. */
+/* Steps between two compressions of the method that selects, the first of two
+ * on a lane; 0: none. */
 static int every(const kv_plan *plan) {
   kv_method_part part[KV_MOST_PARTS];
   kv_parts_opened(plan->method, plan->params, &plan->needs, part);
@@ -80,8 +80,8 @@ static int every(const kv_plan *plan) {
 }
 
 /* Methods with a view and no compression keep everything; those that compress
- * at steps keep their budget; others keep it at the end of the prompt and grow.
- * How much a view takes that follows the mass and not a number is a guess. */
+ * at steps keep their budget; others keep it when the prompt ends, then grow.
+ * The size of a view that follows the mass, not a number, is a guess. */
 static void look(const kv_cell *c, int layer, scene *s) {
   const kv_plan *plan = kv_cell_plan(c, layer);
   const kv_shape *shape = &c->shape;
@@ -159,7 +159,7 @@ static void count_view(const scene *s, kv_effort *x) {
   if (page) add(x, KV_EFFORT_BOUND, rows, s->stored / page + 1, s->d);
 }
 
-/* --- what compresses, and how the prompt enters -------------------------- */
+/* --- compression and the prompt ------------------------------------------ */
 
 static void count_compression(const scene *s, kv_effort *x) {
   const kv_needs *n = s->needs;
@@ -167,7 +167,7 @@ static void count_compression(const scene *s, kv_effort *x) {
   int64_t over = s->prompt > s->budget ? s->prompt - s->budget : 0;
   if (n->decode_rows) add(x, KV_EFFORT_SEEN, s->steps, s->heads, s->stored);
   add(x, KV_EFFORT_COMPRESS, often, s->stored, 1);
-  if (n->future) { /* rows to come are added up, and later taken away */
+  if (n->future) { /* coming rows are added, and later subtracted */
     add(x, KV_EFFORT_PRODUCT, times(2 * s->steps, s->heads), s->exact, s->d);
     add(x, KV_EFFORT_SEEN, 2 * s->steps, s->heads, s->exact);
   }
@@ -177,8 +177,8 @@ static void count_compression(const scene *s, kv_effort *x) {
     add(x, KV_EFFORT_PRODUCT, times(over, s->lanes), s->budget, s->d);
 }
 
-/* A prompt that enters at once compresses once; in blocks, its observation is
- * the cell's own. */
+/* A prompt that enters at once compresses once. If it enters in blocks, its
+ * observation is the cell's own. */
 static void count_prompt(const kv_cell *c, const scene *s, kv_effort *x) {
   int64_t lanes = times(s->blocks, s->lanes), rows = rows_of(c, s);
   bool alone = s->needs->block || s->needs->reindex;
@@ -218,7 +218,7 @@ static void add_rows(int64_t rows, const scene *s, kv_effort *x) {
   add(x, KV_EFFORT_PRODUCT, seen, s->d, 1);
 }
 
-/* The prompt's observation, where it is not the cell's own. */
+/* The prompt's observation, unless it is the cell's own. */
 static void count_rows(const kv_cell *c, const scene *s, kv_effort *x) {
   if (!s->needs->block && !s->needs->reindex) add_rows(rows_of(c, s), s, x);
 }
@@ -252,8 +252,8 @@ void kv_effort_trace(const kv_trace *t, int prompt_len, kv_effort *x) {
 
 /* --- a probe of a search ------------------------------------------------ */
 
-/* Without measures and without exact rows; where lengths decide what is stored,
- * without attention. */
+/* A probe has neither measures nor exact rows, and no attention if lengths
+ * decide what is stored. */
 void kv_effort_probe(const kv_cell *c, kv_basis basis, kv_effort *x) {
   bool blind = kv_batch_blind(&c->plan, basis);
   *x = (kv_effort){{0}};

@@ -28,7 +28,7 @@ typedef enum kv_effort_kind {
   KV_EFFORT_HEAD,     /* steps of a query head */
   KV_EFFORT_LANE,     /* steps of a lane, including those of prompt blocks */
   KV_EFFORT_VIEW,     /* entries attended and measured, a query head */
-  KV_EFFORT_GAP,      /* tokens of exact rows that they are compared with */
+  KV_EFFORT_GAP,      /* tokens of exact rows that these are compared with */
   KV_EFFORT_OWN,      /* entries attended by heads with views of their own */
   KV_EFFORT_STORED,   /* entries outside such a view, a query head */
   KV_EFFORT_RANK,     /* logits that a view ranks, a query head */
@@ -46,18 +46,16 @@ typedef struct kv_effort {
 
 /* Each overwrites *out. */
 
-/* The work that every cell of a trace shares; prompt_len in tokens, 0: the
- * trace's own. */
+/* The work that a trace's cells share; prompt_len 0: the trace's own. */
 void kv_effort_trace(const kv_trace *t, int prompt_len, kv_effort *out);
 /* The work of an opened cell, which would run, alone. */
 void kv_effort_cell(const kv_cell *c, kv_effort *out);
 /* The cell's part of the work that is computed once for all cells that need it:
  * the prompt's observation, and the logarithms and ranks of exact rows unless
- * it attends as dense does. Of several cells the largest part counts: it
+ * it attends as dense does. The largest part of several cells counts: it
  * includes the others. */
 void kv_effort_shared(const kv_cell *c, kv_effort *out);
-/* The work of one probe of the search for a budget in bytes, with the knob as
- * in c. */
+/* The work of one probe of a byte budget's search, with the knob as in c. */
 void kv_effort_probe(const kv_cell *c, kv_basis basis, kv_effort *out);
 
 /* Its time in microseconds, at most KV_EFFORT_MOST. */

@@ -49,9 +49,7 @@ const kv_found_row *kv_found_of(const kv_found *f, const char *key) {
   return NULL;
 }
 
-/* --- reading ------------------------------------------------------------- */
-
-/* Cuts a line at its commas; no field has one. False: not so many. */
+/* Cuts a line at its commas; no field has one. False: not FIELDS fields. */
 static bool cut(char *line, char *field[FIELDS]) {
   int n = 0;
   line[strcspn(line, "\r\n")] = 0;
@@ -62,7 +60,7 @@ static bool cut(char *line, char *field[FIELDS]) {
   return n == FIELDS;
 }
 
-/* A whole number of at most `most`, or -1 where the field is empty. */
+/* A whole number up to `most`; -1 if the field is empty. */
 static bool whole(const char *text, uint64_t most, int64_t *out) {
   uint64_t value = 0;
   *out = -1;
@@ -91,8 +89,8 @@ static bool parse(char *line, kv_found_row *row) {
   return true;
 }
 
-/* The file behind its first line, or NULL: it is no table. What is no regular
- * file may never come to an end. */
+/* The file after its first line; NULL: it is not such a table. Reading anything
+ * but a regular file may never end. */
 static FILE *begin(const char *path) {
   char head[sizeof HEAD] = "";
   struct stat is;
@@ -142,10 +140,8 @@ kv_rc kv_found_beside(const char *path, kv_found *out, kv_err *e) {
   return KV_OK;
 }
 
-/* --- writing ------------------------------------------------------------- */
-
-/* *out: the trace's path from the folder of `path` on, where it lies there.
- * Returns how many bytes of it stand before ".safetensors". */
+/* *out: the trace's path relative to the folder of `path`, if it is in there.
+ * Returns its length without ".safetensors". */
 static int name_of(const char *trace, const char *path, const char **out) {
   static const char end[] = ".safetensors";
   const char *slash = strrchr(path, '/');

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Answers of earlier searches for budgets in bytes, in a file next to traces,
- * so that nobody searches again: traces/budgets.csv has those of the bundled
- * traces. A row is an answer of kv_batch_search under the key of its question:
+ * Results of earlier searches for budgets in bytes, in a file next to traces,
+ * so that nobody searches again: traces/budgets.csv has those for the bundled
+ * traces. A row is a result of kv_batch_search under the key of its search:
  * trace identity, prompt, method with revision or code, parameters, arithmetic,
  * basis and target (sim/store/db.h). So a row for an older revision, or for
  * another file of the method, is never used. `kvreplay run --found FILE` writes
@@ -35,9 +35,9 @@ typedef struct kv_found { /* zeroed: none */
   kv_found_row *row; /* [n] in the order of the file */
 } kv_found;
 
-/* Does the file begin as such a file does? False if it cannot be read. */
+/* Is it such a file, by its beginning? False if it cannot be read. */
 bool kv_found_is(const char *path);
-/* Reads it. KV_INPUT: it is no such file, or a line is wrong. KV_RESOURCE:
+/* Reads it. KV_INPUT: it is not such a file, or a line is wrong. KV_RESOURCE:
  * memory. Free *out, also after a failure. */
 kv_rc kv_found_read(const char *path, kv_found *out, kv_err *e);
 /* Reads KV_FOUND_NAME in the folder of the file `path`, else in the folder

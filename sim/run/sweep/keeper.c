@@ -13,10 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- the build ---------------------------------------------------------- */
-
-/* Digest of the program's own file; "" if it cannot be read: then nothing is
- * kept or read. */
+/* Digest of the program's own file. "": it cannot be read; nothing is kept. */
 static const char *build_of(kv_keeper *k) {
   kv_digest d;
   char hex[65];
@@ -32,8 +29,6 @@ static bool same_build(kv_keeper *k, const kv_db_partial *p) {
   const char *mine = build_of(k);
   return *mine && !strcmp(p->build, mine);
 }
-
-/* --- reading ------------------------------------------------------------ */
 
 typedef struct reading {
   kv_keeper *keeper;
@@ -112,8 +107,6 @@ static kv_rc begin(void *self, int n, kv_cell *const *cell, bool *there,
   return rc;
 }
 
-/* --- writing ------------------------------------------------------------ */
-
 static kv_rc write_part(kv_keeper *k, int cell, int layer, kv_err *e) {
   const kv_cell *c = k->cell[cell];
   if (!*build_of(k))
@@ -150,8 +143,8 @@ static void write_pending(kv_keeper *k) {
   k->wrote = omp_get_wtime();
 }
 
-/* A layer that took long is written at once, since the next one may take as
- * long. */
+/* Writes a layer that took long at once, because the next one may take as long.
+ */
 static void ended(void *self, int n, const int *at, int layer, double seconds) {
   kv_keeper *k = self;
 #pragma omp critical(kv_database)
@@ -189,8 +182,6 @@ static void slow(void *self, const kv_cell *first, int n, double seconds) {
     k->said_slow = true;
   }
 }
-
-/* --- life --------------------------------------------------------------- */
 
 void kv_keeper_open(kv_db *db, double every,
                     void (*note)(void *self, const char *text), void *self,

@@ -35,8 +35,8 @@ typedef struct kv_keeper {
   kv_replay_keeper hooks; /* pass as kv_replay_how.keep */
   kv_db *db;              /* the caller's */
   double every;           /* seconds between two transactions */
-  void *self; /* first argument of note, which shows a remark to the user, from
-                 any thread */
+  void *self; /* first argument of note, which tells the user, from any
+                 thread */
   void (*note)(void *self, const char *text);
   /* The keeper's own, after the replay begins: */
   kv_cell *const *cell; /* [cells] those of the replay */
@@ -45,14 +45,13 @@ typedef struct kv_keeper {
   bool *pending;             /* [cells][layers] ended and not written */
   void *part;                /* scratch for one part */
   double wrote;              /* omp_get_wtime of the last write, or of begin */
-  char build[128];           /* identifies this program; "": not known */
+  char build[128];           /* identifies this program; "": unknown */
   int dropped;               /* parts that could not be used */
-  bool said_full, said_slow; /* that note was shown */
+  bool said_full, said_slow; /* note was shown */
 } kv_keeper;
 
 /* Opens a keeper. It must not move afterwards: hooks points to it. Cannot fail.
- * Other threads may use db inside a section critical(kv_database), as the
- * keeper does. */
+ * Other threads must use db in a critical(kv_database), as the keeper does. */
 void kv_keeper_open(kv_db *db, double every,
                     void (*note)(void *self, const char *text), void *self,
                     kv_keeper *out);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Searching for byte budgets by the measured ledger. Each probe replays the
- * method with one budget B, on the reference, only for its cost; if only
- * lengths decide what is stored (needs.lengths), without reading queries. The
- * batch remembers probes; a database stores the answer and, until then, the
+ * method with one value of the knob, on the reference, only for its cost; if
+ * only lengths decide what is stored (needs.lengths), without reading queries.
+ * The batch remembers probes; a database stores the result and, until then, the
  * probes.
  */
 #include "ref/ground/text.h"
@@ -21,10 +21,10 @@ typedef struct probe {
   const kv_spec *spec;
   const kv_budget *budget;
   const kv_param *knob;
-  int tokens; /* of the trace: no more entries are tried */
+  int tokens; /* the trace's: no more entries are tried */
   int prompt_len;
-  int n, most;          /* probes so far, and at most */
-  const kv_result *row; /* the question, in a database */
+  int n, most;          /* probes so far; most probes */
+  const kv_result *row; /* the search, as a row of a database */
 } probe;
 
 static void tell(const probe *p, int n) {
@@ -34,8 +34,8 @@ static void tell(const probe *p, int n) {
              kv_replay_units(p->batch->trace, p->prompt_len));
 }
 
-/* Lengths decide what is stored, and for bytes read no view hook reads less
- * than the lane. */
+/* Only lengths decide what is stored and, for bytes read, no view hook reads
+ * less than the lane. */
 bool kv_batch_blind(const kv_plan *plan, kv_basis basis) {
   bool reads = kv_basis_reads(basis);
   return plan->needs.lengths && (!reads || !plan->method->view);
@@ -73,7 +73,7 @@ static kv_rc replay(probe *p, int value, int64_t *bytes, int64_t *dense,
   return rc;
 }
 
-/* True if the batch knows that probe; then *said has its bytes. */
+/* Does the batch remember that probe? Then *said gets its bytes. */
 static bool remembered(const probe *p, kv_db_probe *said) {
   const kv_batch *b = p->batch;
   for (int i = 0; i < b->n_probes; i++) {
@@ -86,7 +86,7 @@ static bool remembered(const probe *p, kv_db_probe *said) {
   return false;
 }
 
-/* Without memory it is not, and costs a replay when it is asked for again. */
+/* Without memory the probe is forgotten, and replayed if needed again. */
 static void remember(probe *p, const kv_db_probe *said) {
   kv_batch *b = p->batch;
   size_t n = (size_t)b->n_probes;
@@ -128,8 +128,7 @@ static kv_rc legal(void *self, int place, bool *runs, kv_err *e) {
   return rc;
 }
 
-/* Parameters with the knob null, as `text` of spec.h gives them; NULL without
- * memory. */
+/* Parameters with the knob null, by `text` of spec.h; NULL without memory. */
 static char *params_of(const probe *p, char *text(const kv_spec *s)) {
   kv_spec open;
   if (kv_spec_copy(p->spec, &open, NULL)) return NULL;
@@ -139,7 +138,7 @@ static char *params_of(const probe *p, char *text(const kv_spec *s)) {
   return out;
 }
 
-/* The row under which a search is remembered: all but the knob. */
+/* The row that identifies a search: all but the knob. */
 static kv_rc question(const probe *p, kv_result *r, kv_cell *c, kv_err *e) {
   kv_rc rc = open_at(p, kv_knob_value(p->knob, p->tokens, 1), c, e);
   if (rc) return rc;
@@ -151,16 +150,14 @@ static kv_rc question(const probe *p, kv_result *r, kv_cell *c, kv_err *e) {
   return kv_no_memory(e, "a search", sizeof *r);
 }
 
-/* --- what was found before ----------------------------------------------- */
-
-/* The sentence names the knob with its least legal value. */
+/* The sentence has the knob with its smallest legal value. */
 static kv_rc refuse(const probe *p, const kv_found_row *row, kv_err *e) {
   char named[KV_TEXT_MAX];
   kv_knob_text(p->knob, row->value, named);
   return kv_budget_refuse(p->budget, named, row->bytes, row->dense, e);
 }
 
-/* Of a file beside the trace. */
+/* Looks in the file next to the trace. */
 static kv_rc look_up(const probe *p, bool *found, int *value, kv_err *e) {
   char key[65];
   if (!p->batch->found.n || p->ask->record) return KV_OK;
@@ -172,8 +169,8 @@ static kv_rc look_up(const probe *p, bool *found, int *value, kv_err *e) {
   return row->bytes < 0 ? KV_OK : refuse(p, row, e);
 }
 
-/* The specification to search by again: its name where no parameter was
- * typed, as defaults may be. NULL without memory. */
+/* The specification with which to search again: the bare name if no parameter
+ * was typed, because defaults may change. NULL without memory. */
 static char *spec_of(const probe *p) {
   const kv_method *m = p->spec->method;
   bool typed = p->spec->windowed_given || p->spec->chunk_given;
@@ -182,8 +179,8 @@ static char *spec_of(const probe *p) {
                : kv_text_copy(strlen(m->name), m->name);
 }
 
-/* Adds what a search found, `value`, or that even the least legal value does
- * not fit, to the caller's. A search that failed otherwise has no answer. */
+/* Adds the result of a search to the caller's file: `value`, or that even the
+ * smallest legal value does not fit. A search that failed has no result. */
 static kv_rc record(const probe *p, kv_rc rc, int value, kv_err *e) {
   kv_db_probe said = {.entries = value};
   kv_found_row row = {.trace = (char *)p->ask->path,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shards as typed, and names of their files: sim/run/sweep/shard.h.
+ * Parsing shards, and names of their files: sim/run/sweep/shard.h.
  */
 #include "sim/run/sweep/shard.h"
 
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME = 32 }; /* room for "10000-of-10000" */
+enum { NAME = 32 }; /* bytes for "10000-of-10000" */
 
 kv_rc kv_shard_parse(const char *text, kv_shard *out, kv_err *e) {
   char index[16] = "", show[KV_SHOW];
@@ -65,17 +65,15 @@ bool kv_shard_distinct(const char *pattern) {
   return false;
 }
 
-/* --- find ---------------------------------------------------------------- */
+/* The shard of a process, from the variables of schedulers and MPI. Each source
+ * is a row of a table; those that are set must agree. */
 
-/* The shard of a process, from what schedulers and MPI tell it. Each source is
- * a row of a table; those that are there must agree. */
-
-/* Variables of a scheduler. A count or a step that is not set says nothing. */
+/* Variables of a scheduler. A count or a step that is not set is unknown. */
 typedef struct source {
-  const char *index, *count; /* count NULL: it tells none */
+  const char *index, *count; /* count NULL: there is none */
   const char *first;         /* variable of the first task's index, or NULL: */
-  int from;                  /* the index of the first task then */
-  const char *step; /* variable of the distance of two tasks, or NULL: 1 */
+  int from;                  /* the first task's index otherwise */
+  const char *step; /* variable of the step between two tasks, or NULL: 1 */
   const char *how, *rest; /* before and after N: what submits N tasks */
 } source;
 
@@ -90,11 +88,11 @@ static const source table[] = {
      "completions: ", " of an Indexed job"}};
 enum { SOURCES = sizeof table / sizeof *table };
 
-/* What one of them said. */
+/* What one source says. */
 typedef struct said {
   const source *from;
   int shard; /* from 1 */
-  int count; /* 0: not told */
+  int count; /* 0: unknown */
 } said;
 
 /* Reads a variable, if it is set, into *out. */
@@ -130,15 +128,15 @@ static kv_rc hear(const source *s, kv_lookup *lookup, int n, said *out,
   if (rc) return rc;
   int at = index - first;
   *out = (said){s, 0, count};
-  if (count && count != n) return KV_OK; /* the count will be named */
+  if (count && count != n) return KV_OK; /* the caller reports the count */
   if (step < 1 || at < 0 || at % step || at / step >= n)
     return outside(s, index, n, e);
   out->shard = at / step + 1;
   return KV_OK;
 }
 
-/* Forgets those that count one task, if another one speaks; returns how many
- * are left. */
+/* Drops sources that count one task if another exists; returns how many stay.
+ */
 static int drop_alone(int n, int heard, said *s) {
   int kept = 0, others = 0;
   for (int i = 0; i < heard; i++) others += s[i].count != 1;

@@ -14,13 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is put together before the cut. */
+/* What is collected before the cut. */
 typedef struct plan {
   const kv_batch_ask *ask;
   kv_shares *out;
   kv_cut_cell *cell; /* [cells] */
   int64_t *shared;   /* [traces] */
-  int *order, *rank; /* [traces] by path: the i-th trace; a trace's place */
+  int *order, *rank; /* [traces] by path: the i-th trace; a trace's rank */
 } plan;
 
 void kv_shares_close(kv_shares *s) {
@@ -42,17 +42,16 @@ int kv_shares_count(const kv_shares *s, int trace, int mine) {
 
 /* --- one cell ----------------------------------------------------------- */
 
-/* A place of the knob near the one that a search will find: bytes are taken to
- * grow with the entries. */
+/* A value of the knob near the search's result, if bytes grow with entries. */
 static int guess(const kv_budget *b, int places) {
   int64_t place = places * b->num / b->den;
   if (place > places) return places;
   return place > 0 ? (int)place : 1;
 }
 
-/* Opens a cell as a batch will, but for the search; where the guess is refused,
- * with the place that the search tries first. *probes: how many it will take,
- * about; 0: there is none. */
+/* Opens a cell as a batch will, but without a search. If the guess is refused,
+ * uses the place that the search tries first. *probes: about how many it will
+ * need; 0: there is no search. */
 static kv_rc sketch(const kv_batch_ask *ask, const kv_trace *t, int prompt,
                     const kv_spec *spec, const kv_budget *budget, kv_cell *c,
                     int *probes, kv_err *e) {
@@ -75,7 +74,7 @@ static kv_rc sketch(const kv_batch_ask *ask, const kv_trace *t, int prompt,
   return kv_cell_open(t, prompt, ask->how.kernels, &asked, c, e);
 }
 
-/* A cell that is refused costs nothing to speak of, wherever it is. */
+/* A refused cell costs almost nothing. */
 static kv_rc weigh(plan *p, const kv_trace *t, int prompt, const kv_spec *spec,
                    const kv_budget *budget, int trace, int at, kv_err *e) {
   kv_cell c = {0};
@@ -98,7 +97,7 @@ static kv_rc weigh(plan *p, const kv_trace *t, int prompt, const kv_spec *spec,
 
 /* --- all cells ---------------------------------------------------------- */
 
-/* Cells that a trace has, the same for every one. */
+/* Number of cells of a trace, the same for each. */
 static int cells_of(const kv_batch_ask *ask) {
   int n = 0, each = ask->budgets->n > 0 ? ask->budgets->n : 1;
   const kv_budget *b;
@@ -116,7 +115,7 @@ static kv_rc weigh_trace(plan *p, const char *path, int trace, kv_err *e) {
   kv_effort shared;
   kv_rc rc = kv_trace_open(path, &t, e);
   if (!rc) rc = kv_batch_prompt(ask, t, &prompt, e);
-  bool blind = rc == KV_REFUSED; /* and so is every cell */
+  bool blind = rc == KV_REFUSED; /* and so are all its cells */
   if (blind) rc = KV_OK;
   if (!rc) {
     kv_effort_trace(t, prompt, &shared);
@@ -145,8 +144,8 @@ static int by_path(const void *a, const void *b) {
   return c ? c : x->trace - y->trace;
 }
 
-/* The cut takes traces in the order of their paths: a pattern of the shell may
- * list them in another order on another machine. */
+/* The cut takes traces in the order of their paths, because the shells of two
+ * machines may list them in different orders. */
 static kv_rc rank(plan *p, const char *const *path, kv_err *e) {
   size_t n = (size_t)p->out->traces;
   place *list = kv_zalloc(n + 1, sizeof *list);
@@ -185,16 +184,16 @@ static kv_rc take(plan *p, int traces, int shards, kv_err *e) {
   return KV_OK;
 }
 
-/* --- what comes of it --------------------------------------------------- */
+/* --- results ------------------------------------------------------------ */
 
-/* The sweep in one process is a cut into one shard. */
+/* The whole sweep in one process is a cut into one shard. */
 static kv_rc weigh_all(const plan *p, kv_err *e) {
   kv_shares *s = p->out;
   return kv_cut(s->cells, p->cell, s->traces, p->shared, 1, s->shard, &s->alone,
                 e);
 }
 
-/* The name of the cut: of what each cell costs and where it is, the traces in
+/* Names the cut: a hash of what each cell costs and where it is, with traces in
  * the order of their paths. */
 static void name(const plan *p) {
   kv_shares *s = p->out;

@@ -5,8 +5,8 @@
  * (sim/run/sweep/cut.h). Reads the traces' headers and opens each cell, some
  * twice, but replays and searches nothing.
  *
- * Every process of a sweep computes the same cut, provided that it has the same
- * command line and the same files. `name` tells whether two did.
+ * Every process of a sweep computes the same cut if it has the same command
+ * line and the same files. `name` tells whether two did.
  */
 #ifndef KV_SIM_SHARES_H
 #define KV_SIM_SHARES_H
@@ -19,9 +19,9 @@ typedef struct kv_shares {
   int *first;    /* [traces + 1] number of each trace's first cell */
   int *shard;    /* [cells] 1 .. shards */
   int64_t *own;  /* [cells] microseconds of the cell and its search alone */
-  bool *runs;    /* [cells] not refused, as far as known without a search */
-  int *can;      /* [shards] number of each shard's cells with runs */
-  int64_t *cost; /* [shards] microseconds, with what its cells share */
+  bool *runs;    /* [cells] not refused, as far as is known without a search */
+  int *can;      /* [shards] how many of its cells run */
+  int64_t *cost; /* [shards] microseconds, including what its cells share */
   int64_t alone; /* microseconds of the whole sweep in one process */
   char name[9];  /* of the cut: eight hexadecimal digits */
 } kv_shares;
@@ -35,7 +35,7 @@ kv_rc kv_shares_open(const kv_batch_ask *ask, int traces,
                      kv_err *e);
 void kv_shares_close(kv_shares *s); /* accepts zeroed */
 
-/* Cells of the trace (its number in path) that shard `mine`, from 1, has. */
+/* Number of the trace's cells (its number in path) in shard `mine`, from 1. */
 int kv_shares_count(const kv_shares *s, int trace, int mine);
 
 #endif

@@ -8,11 +8,9 @@
 #include <string.h>
 
 enum {
-  FINEST = 9, /* numbers of an axis that the first grid has, at most */
-  CENTRES = 2 /* points around which a round looks */
+  FINEST = 9, /* most values of an axis in the first grid */
+  CENTRES = 2 /* points that a round looks around */
 };
-
-/* --- order ---------------------------------------------------------------- */
 
 static int by(double a, double b) { return a < b ? -1 : a > b; }
 
@@ -32,7 +30,7 @@ int kv_tune_point_compare(const kv_tune_search *s, const kv_tune_point *a,
   return order;
 }
 
-/* True if b is so near a that the patterns around them would overlap. */
+/* Is b so near a that the patterns around them would overlap? */
 static bool near(const kv_tune_search *s, const kv_tune_point *a,
                  const kv_tune_point *b) {
   for (int i = 0; i < s->axes; i++)
@@ -40,7 +38,7 @@ static bool near(const kv_tune_search *s, const kv_tune_point *a,
   return true;
 }
 
-/* The best point with numbers, and not near `but`, if that is one; -1: none. */
+/* The best point with numbers that is not near point `but` (>= 0), or -1. */
 static int best_of(const kv_tune_search *s, int but) {
   int best = -1;
   for (int i = 0; i < s->n; i++) {
@@ -51,9 +49,7 @@ static int best_of(const kv_tune_search *s, int but) {
   return best;
 }
 
-/* --- points --------------------------------------------------------------- */
-
-/* Asks for a point within the space that was not asked for. */
+/* Proposes a point that has not been proposed. */
 static void ask(kv_tune_search *s, const int *at) {
   if (s->n == s->most) return;
   for (int i = 0; i < s->axes; i++)
@@ -63,14 +59,14 @@ static void ask(kv_tune_search *s, const int *at) {
   memcpy(s->point[s->n++].at, at, (size_t)s->axes * sizeof *at);
 }
 
-/* Goes `by` steps along an axis, to the end of the range at most. */
+/* Moves `by` steps along an axis, at most to the end of the range. */
 static void move(const kv_tune_search *s, int axis, int by, int *at) {
   int last = s->size[axis] - 1, to = at[axis] + by * s->step[axis];
   at[axis] = to < 0 ? 0 : to > last ? last : to;
 }
 
-/* Along each axis, then along each two at once: where a bound is met, what is
- * better mostly lies where one number pays for another. */
+/* Along each axis, then along two axes at once: at a bound, a better point is
+ * usually one where one number makes up for another. */
 static void look_around(kv_tune_search *s, int centre) {
   const int *from = s->point[centre].at;
   int at[KV_TUNE_AXES];
@@ -90,10 +86,8 @@ static void look_around(kv_tune_search *s, int centre) {
       }
 }
 
-/* --- the first round ------------------------------------------------------ */
-
-/* How many numbers of each axis are in the grid: as many as half of all points
- * pay for, at least one. */
+/* How many values of each axis the grid has, at least one: the grid may use up
+ * to half of all points. */
 static int sides(const kv_tune_search *s) {
   int half = s->most > 1 ? s->most / 2 : 1;
   for (int side = FINEST; side > 1; side--) {
@@ -105,8 +99,8 @@ static int sides(const kv_tune_search *s) {
   return 1;
 }
 
-/* The j-th of n numbers that spread evenly over 0 .. size - 1, both ends
- * included; the middle one of one. */
+/* The j-th of n values spread evenly over 0 .. size - 1, both ends included; if
+ * n is 1, the middle one. */
 static int spread(int j, int n, int size) {
   if (n < 2) return (size - 1) / 2;
   return (int)(((int64_t)j * (size - 1) + (n - 1) / 2) / (n - 1));
@@ -128,9 +122,7 @@ static void lay_grid(kv_tune_search *s) {
   }
 }
 
-/* --- the rounds ----------------------------------------------------------- */
-
-/* False: every step was 1. */
+/* False: every step was already 1. */
 static bool halve(kv_tune_search *s) {
   bool halved = false;
   for (int i = 0; i < s->axes; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Grids of parameters, and the specifications of their points:
- * sim/run/tune/space.h. The parser of specifications checks values, so that the
- * error messages are the same.
+ * sim/run/tune/space.h. Values are checked by the parser of specifications, so
+ * that the error messages are the same.
  */
 #include "sim/run/tune/space.h"
 
@@ -54,8 +54,8 @@ static kv_rc no_param(const kv_method *m, const char *name, kv_err *e) {
                  near ? near : m->name, near ? "?" : "` lists them");
 }
 
-/* The i-th parameter of the method is that of an axis; a composition's are
- * those of its parts, one list behind the other. */
+/* Makes an axis of the method's i-th parameter. A composition's parameters are
+ * those of its parts, one list after the other. */
 static void belong(const kv_tune_space *s, int i, kv_tune_axis *a) {
   const kv_method *m = method_of(s), *part[KV_MOST_PARTS];
   size_t offset[KV_MOST_PARTS];
@@ -66,7 +66,7 @@ static void belong(const kv_tune_space *s, int i, kv_tune_axis *a) {
   a->name = a->part ? part[1]->params[i - own].name : part[0]->params[i].name;
 }
 
-/* Finds the parameter, and whose it is. */
+/* Finds the parameter, and the part that it belongs to. */
 static kv_rc find(const kv_tune_space *s, const char *name, kv_tune_axis *a,
                   kv_err *e) {
   const kv_method *m = method_of(s);
@@ -87,7 +87,7 @@ static kv_rc find(const kv_tune_space *s, const char *name, kv_tune_axis *a,
   return KV_OK;
 }
 
-/* The largest power of ten of which the span has a hundred. */
+/* The largest power of ten that divides the span into a hundred steps. */
 static double hundredth(double span) {
   double step = 1, most = span / 100 * (1 + 1e-9);
   if (!(span > 0)) return 1;
@@ -135,7 +135,7 @@ static kv_rc lay(kv_tune_axis *a, double high, const char *step, kv_err *e) {
   return KV_OK;
 }
 
-/* Cuts at the first `c`: what is behind it, NULL if there is none. */
+/* Cuts at the first `c`; returns the text after it, NULL if there is none. */
 static char *cut(char *text, char c) {
   char *at = strchr(text, c);
   if (at) *at++ = 0;
@@ -206,7 +206,7 @@ void kv_tune_axis_text(const kv_tune_axis *a, int at, char out[KV_TUNE_TEXT]) {
     kv_number_float((float)x, out);
 }
 
-/* Adds to a text of n bytes, of which out has room for some; its new length. */
+/* Appends to a text of n bytes in out[room]; returns the new length. */
 __attribute__((format(printf, 4, 5))) static size_t
 put(size_t room, char *out, size_t n, const char *format, ...) {
   va_list more;
@@ -217,8 +217,8 @@ put(size_t room, char *out, size_t n, const char *format, ...) {
   return n + (size_t)added;
 }
 
-/* The typed specification, each part followed by its searched values; its
- * length, also where there is no room for it. */
+/* Writes the typed specification, each part followed by its searched values.
+ * Returns its length, even if `room` is too small. */
 static size_t compose(const kv_tune_space *s, char (*value)[KV_TUNE_TEXT],
                       size_t room, char *out) {
   const char *at = s->text;
@@ -234,7 +234,7 @@ static size_t compose(const kv_tune_space *s, char (*value)[KV_TUNE_TEXT],
   return n;
 }
 
-/* The same, to be freed with free(); NULL if memory ends. */
+/* The same, allocated; NULL without memory. */
 static char *composed(const kv_tune_space *s, char (*value)[KV_TUNE_TEXT]) {
   size_t room = compose(s, value, 0, NULL) + 1;
   char *out = malloc(room);

@@ -15,7 +15,7 @@
 enum { KV_TUNE_TEXT = 64, KV_TUNE_GRID = 1000000 };
 
 typedef struct kv_tune_axis {
-  const kv_param *param; /* of the whole method; valid as long as it */
+  const kv_param *param; /* of the whole method, valid as long as that */
   int part;              /* index of the method, if two share a lane */
   const char *name;      /* in its part: "bits" if param is "kivi.bits" */
   double low, step;      /* in the parameter's unit */
@@ -25,7 +25,7 @@ typedef struct kv_tune_axis {
 } kv_tune_axis;
 
 typedef struct kv_tune_space {
-  kv_specs specs; /* the specification as typed: one */
+  kv_specs specs; /* the specification as typed: exactly one */
   char *text;     /* the same as text; owned */
   int axes;
   kv_tune_axis axis[KV_TUNE_AXES]; /* [axes] in the order of the ranges */
@@ -49,9 +49,9 @@ bool kv_tune_space_has(const kv_tune_space *s, size_t n, const char *name);
  * axis, and returns true. A budget in entries reaches to n_tokens; call it
  * again once that is known. */
 bool kv_tune_space_knob(kv_tune_space *s, int n_tokens);
-/* Call it when all ranges are added. KV_USAGE if an end of a range is no value
- * of the parameter, or the specification also sets the parameter. KV_RESOURCE:
- * memory. */
+/* Call it when all ranges are added. KV_USAGE if an end of a range is not a
+ * value of the parameter, or the specification also sets the parameter.
+ * KV_RESOURCE: memory. */
 kv_rc kv_tune_space_check(kv_registry *registry, const kv_tune_space *s,
                           kv_err *e);
 void kv_tune_space_free(kv_tune_space *s); /* accepts zeroed */
