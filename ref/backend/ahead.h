@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Computes decode steps, and rows of a prompt that is read in chunks, ahead. A
- * replay knows the queries of later steps, and most entries of a lane do not
- * change from one step to the next. So the attention of a tile of steps over
- * these entries is computed in one pass that reads, or decodes, each row once.
- * Every step then continues from there with the new entries.
+ * Computes decode steps, and rows of a prompt that is read in chunks, ahead. In
+ * a replay the queries of later steps are known, and most entries of a lane do
+ * not change from one step to the next. So the attention of a tile of steps
+ * over these entries is computed in one pass that reads, or decodes, each row
+ * once. Every step then continues from there with the new entries.
  *
  * Predictions affect only the speed. Which entries stay is predicted from the
  * needs (no compression is due) or from what the verbs left alone in the

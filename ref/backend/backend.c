@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- stores ------------------------------------------------------------- */
-
 static void close_store(kv_store *s) {
   if (!s) return;
   for (int i = 0; s->lane && i < s->lanes; i++) kv_lane_release(&s->lane[i]);

@@ -221,7 +221,7 @@ void kv_recode_token(kv_lane *const *lane, int lanes, int entry, int format,
  * After a merge in the same hook, sweep first. */
 void kv_move(kv_lane *l, int from, int to);
 /* Gives n entries the class `to`, 0 <= to < needs.classes. The method defines
- * what a class means. A class stays with its entry, a merge keeps that of
+ * what a class means. A class stays with its entry, a merge keeps the class of
  * `into`, and the ledger counts what each class holds. */
 void kv_retier(kv_lane *l, int n, const int32_t *entry, int to);
 /* The class of entry i; 0 if the method has no classes. */

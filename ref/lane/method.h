@@ -42,7 +42,7 @@ enum {
   KV_S = 2,   /* logits, arithmetic 1: scaled, under the model's cap, biased */
   KV_P = 4,   /* probabilities, arithmetic 4 */
   KV_SUM = 8, /* per query head and entry: sum over the rows of RN(P*2^40) */
-  KV_LOGITS = KV_S | KV_P | KV_SUM /* all that is made of logits */
+  KV_LOGITS = KV_S | KV_P | KV_SUM /* everything computed from logits */
 };
 
 /* Whether layers pass data to each other. */
@@ -164,7 +164,7 @@ static inline int kv_needs_changes(const kv_needs *n) {
   return n->changes ? n->changes : 2;
 }
 
-/* Entries a page of the first meta with KV_PER_PAGE; 0: there is none. */
+/* Entries a page of the first meta with KV_PER_PAGE; 0: no such meta. */
 static inline int kv_needs_page(const kv_needs *n) {
   for (int i = 0; i < n->metas; i++)
     if (n->meta[i].per == KV_PER_PAGE) return n->meta[i].page;
@@ -296,8 +296,8 @@ struct kv_method {
   const char *name;       /* as in a specification */
   const char *title;      /* one line */
   const char *paper;      /* "Zhang et al. 2023, TITLE, arXiv:2306.14048" or
-                             OpenReview:NAME, further ones behind "; ", or
-                             "none: WHY"; BibTeX is made of it */
+                             OpenReview:NAME, further papers after "; ", or "none:
+                             WHY"; the source of BibTeX */
   const kv_param *params; /* ends with name NULL */
   size_t params_size;     /* bytes of the method's params struct */
   /* Parameters (key=value:key=value) under which a budget of every token loses
@@ -383,7 +383,7 @@ int kv_method_tensors(const kv_method *m);
 /* Does the method run without the file of parameter p? *f is its value: the
  * word `none`, if p allows it, or no name was given. */
 bool kv_file_is_none(const kv_param *p, const kv_file *f);
-/* Does it run without the file when nobody names one (KV_FILE_OPTIONAL)? */
+/* Does it run without the file when none is named (KV_FILE_OPTIONAL)? */
 bool kv_file_optional(const kv_param *p);
 /* Does it run only on backend ref? True for methods marked ref-only in
  * methods.mk, methods in neither list, and compositions with such a part. */

@@ -116,8 +116,6 @@
 
 static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
-/* --- open ---------------------------------------------------------------- */
-
 static bool is_full(const params *o, int layer) {
   int i = kv_layer_above(&o->list, layer);
   return i >= 0 && o->list.layer[i] == layer;

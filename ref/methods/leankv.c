@@ -95,8 +95,6 @@
 
 static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
-/* --- open --------------------------------------------------------------- */
-
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   params *o = p;
   kv_rc rc = kv_open_tiers(shape, "leankv", &o->tiers, needs, e);
@@ -117,8 +115,6 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
                                                           : shape->prompt_len;
   return kv_open_sums("leankv", rows, 1, 1, e);
 }
-
-/* --- observe ------------------------------------------------------------ */
 
 static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
   const params *o = at->params;

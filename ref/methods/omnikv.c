@@ -77,8 +77,6 @@
 
 static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
-/* --- open ---------------------------------------------------------------- */
-
 static void fall_to(int *x, int value) {
   if (*x == KV_UNSET) *x = value;
 }

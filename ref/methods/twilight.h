@@ -25,7 +25,6 @@ enum { RANGE = 4 }; /* bytes of a copy's scale and minimum, before its codes */
         "bits of a code in the copy of the keys; 4 as in the paper"))
 KV_PARAMS(PARAMS);
 
-/* Bits of a code. */
 KV_FN int bits_of(const params *o) { return o->coarse ? 2 : 4; }
 
 /* Bytes of a copy's codes: element x is in byte x mod that many, the first of

@@ -74,8 +74,6 @@
 
 static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
-/* --- open --------------------------------------------------------------- */
-
 static int smaller(int a, int b) { return a < b ? a : b; }
 static int larger(int a, int b) { return a > b ? a : b; }
 
@@ -135,8 +133,6 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   needs->work = 2 * (size_t)shape->d * sizeof(float) + 256;
   return KV_OK;
 }
-
-/* --- observe ------------------------------------------------------------ */
 
 /* The group's sum is fixed point, rounded once (arithmetic 4). */
 static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {

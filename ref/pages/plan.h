@@ -53,7 +53,6 @@ typedef struct kv_pages_job {
   int64_t wanted;              /* answer: pages that it takes, or would take */
 } kv_pages_job;
 
-/* Totals. */
 typedef struct kv_pages_books {
   int64_t taken, given; /* ids read from the ring, and written into it */
   int64_t turned;       /* reserved pages that became pages of the low tier */

@@ -16,8 +16,6 @@ enum {
 #define SCORER(x) &kv_scorer_##x,
 static const kv_scorer *const scorers[] = {KV_SCORERS(SCORER)};
 
-/* --- opening -------------------------------------------------------------- */
-
 static kv_rc resolve_every(const char *method, kv_score_options *o, kv_err *e) {
   if (o->every <= 0 && o->form != KV_FORM_PREFILL)
     o->every = o->rows > EVERY && o->rows < KV_ALL_ROWS ? o->rows : EVERY;

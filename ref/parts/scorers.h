@@ -58,7 +58,6 @@ typedef struct kv_score_options {
   size_t state; /* resolved: bytes of the lane's state that it uses */
 } kv_score_options;
 
-/* A scorer. */
 typedef struct kv_scorer {
   const char *name;
   /* Resolves the options against a lane's budget in entries and fills in needs,

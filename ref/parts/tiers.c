@@ -231,8 +231,6 @@ static kv_rc open_weights(const kv_shape *s, const kv_tiers *t, kv_alphas *a,
   return KV_OK;
 }
 
-/* --- open ----------------------------------------------------------------- */
-
 kv_rc kv_open_alphas(const kv_shape *shape, const char *method,
                      const kv_tiers *t, kv_alphas *a, kv_err *e) {
   kv_rc rc = check_alphas(method, t, a, e);

@@ -59,8 +59,6 @@ static ssize_t take_bytes(int fd, int64_t at, size_t bytes, void *out) {
   return (ssize_t)got;
 }
 
-/* --- opening -------------------------------------------------------------- */
-
 /* Steps over whole chunks as long as each continues at the next token. */
 static kv_rc walk(int fd, kv_chunks *c, kv_err *e) {
   int64_t at = c->data, left, head[2], row = kv_chunks_token(c);

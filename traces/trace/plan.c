@@ -104,7 +104,6 @@ static int rows_from(const kv_plan *p, const kv_plan_layer *l, int first) {
   return l->rows - i;
 }
 
-/* Adds what a layer costs. */
 static void add_layer(const kv_plan *p, const kv_plan_layer *l,
                       const kv_keep *keep, kv_cost *out) {
   const kv_shape *s = &p->shape;
