@@ -46,7 +46,6 @@ static kv_rows rows_for(const kv_needs *needs, const kv_rows *rows) {
   return own;
 }
 
-/* Is the part's hook due? */
 static bool is_due(const kv_needs *needs, const kv_call *c) {
   bool prompt = c->at.step <= c->at.shape->prompt_len;
   if (c->hook == KV_HOOK_observe)

@@ -296,8 +296,8 @@ struct kv_method {
   const char *name;       /* as in a specification */
   const char *title;      /* one line */
   const char *paper;      /* "Zhang et al. 2023, TITLE, arXiv:2306.14048" or
-                             OpenReview:NAME, further papers after "; ", or "none:
-                             WHY"; the source of BibTeX */
+                             OpenReview:NAME, further papers after "; ", or
+                             "none: WHY"; the source of BibTeX */
   const kv_param *params; /* ends with name NULL */
   size_t params_size;     /* bytes of the method's params struct */
   /* Parameters (key=value:key=value) under which a budget of every token loses
