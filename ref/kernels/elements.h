@@ -334,8 +334,8 @@ static void log_of(const float *x, int n, float *y) {
  * INLINE are its kernels softcap, silu_times and gelu (ref/kernels/kernels.h).
  */
 
-/* In each lane yes where x < 0, else no: the sum of the two, of which the other
- * is replaced by +0, whose bits are 0. */
+/* In each lane yes where x < 0, else no: their bits are added after the other
+ * one became +0, whose bits are 0. */
 INLINE vec v_where_below(vec x, vec yes, vec no) {
   vint zero = vi_one(0), below, rest;
   below =

@@ -21,7 +21,7 @@
  *   v_above                   bit i: lane i is larger than that
  *   v_keep_sum                the float of the integers a + b where x >= least,
  *                             else +0 (also for NaN)
- *   v_spoil v_is_zero         z + 0 * x: NaN from an x on that is not finite;
+ *   v_spoil v_is_zero         z + 0 * x: NaN once an x is not finite;
  *                             are all lanes zero?
  *   vi_load vi_store          LANES integers of 32 bits, unaligned
  *   vi_keep                   a loaded register that is used several times:

@@ -205,7 +205,7 @@ static void keep(kv_lane *l, int n, const int32_t *list) {
   l->marked = l->tail = 0;
 }
 
-/* Calls the observer first, while its entries are live. Not while entries are
+/* Calls the observer first, while all entries are live. Not while entries are
  * marked: then the list is not a selection of the lane's entries alone. */
 static void keep_as_seen(kv_lane *l, const bool *flags, int n,
                          const int32_t *list) {

@@ -32,7 +32,7 @@ struct kv_st_writer {
   uint64_t shard_bytes;
   json_t *meta;
   json_t *names; /* all declared names, to notice a second one */
-  tensor *list;  /* [n], memory for `room` */
+  tensor *list;  /* [n], capacity room */
   size_t n, room;
   int laid; /* the layout is fixed */
   int shards, at_shard;
