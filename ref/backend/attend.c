@@ -41,9 +41,9 @@ void kv_attend_scratch_release(kv_attend_scratch *x) {
   free(x->room);
 }
 
-/* m_c of a head's chunks from entry `from` on; returns the largest. All are
- * known before the first value is read, so the chains L and O take each chunk
- * as it comes, and no partial sum is kept. */
+/* Computes m_c of a head's chunks from entry `from` on and returns the largest.
+ * All are known before the first value is read, so the chains L and O take each
+ * chunk as it comes, and no partial sum is kept. */
 static float chunk_tops(const kv_kernels *kernel, int from, int n,
                         const float *s, float *top) {
   int count = n - from < KV_CHUNK ? n - from : KV_CHUNK;
@@ -57,9 +57,9 @@ static float chunk_tops(const kv_kernels *kernel, int from, int n,
 }
 
 /* How many entries' exponentials are computed before their values are weighed:
- * few, so that memory meanwhile delivers the prefetched rows. More if many
- * heads share a row, because arithmetic then takes the time; a whole chunk if
- * rows are codes, which take at most half of an fp16 row (measured). */
+ * few, so that memory delivers the prefetched rows in the meantime. More if
+ * many heads share a row, because arithmetic then takes the time. A whole chunk
+ * if rows are codes, which take at most half of an fp16 row (measured). */
 enum { SPAN = 32, SPAN_OF_MANY = 64, SPAN_OF_CODES = KV_CHUNK };
 
 static int span_of(int m, kv_row_kind kind) {
@@ -79,16 +79,15 @@ typedef struct attention {
   kv_attend_scratch *x;
 } attention;
 
-/* The logits of the next span, back into the first-level cache. */
+/* Fetches the logits of the next span back into the first-level cache. */
 static void fetch_logits(int m, const float *s, size_t lds) {
   for (int i = 0; i < m; i++)
     for (int j = 0; j < SPAN; j += 16)
       __builtin_prefetch(s + (size_t)i * lds + j);
 }
 
-/* Entries j..end-1 of the chunk that begins at `first`: p_j and the mass of
- * heads h..h+m-1, then their part of a_c; row[0] is the value row of entry j.
- */
+/* Entries j..end-1 of the chunk that begins at `first`: computes p_j and the
+ * mass of heads h..h+m-1, then adds to their a_c. row[0]: entry j's values. */
 static void span(const attention *a, int h, int m, int first, int j, int end,
                  const void *const *row, kv_row_kind kind) {
   kv_attend_scratch *x = a->x;
@@ -131,8 +130,7 @@ static void widen_rows(const attention *a, int n, kv_row_kind *kind) {
   *kind = (kv_row_kind){.type = KV_F32};
 }
 
-/* Entries from..end-1 of the chunk that begins at `first`, for heads
- * h..h+m-1. */
+/* Weighs entries from..end-1 of the chunk that begins at `first`. */
 static void weigh(const attention *a, int h, int m, int first, int from,
                   int end) {
   for (int n; from < end; from += n) {
@@ -148,13 +146,13 @@ static void weigh(const attention *a, int h, int m, int first, int from,
   }
 }
 
-/* Entries of the chunk that step r sees. */
+/* How many entries of the chunk step r sees. */
 static int seen_of(const attention *a, int r, int first) {
   int seen = a->n + r - first;
   return seen < 0 ? 0 : seen > KV_CHUNK ? KV_CHUNK : seen;
 }
 
-/* The next links of a head's chains L and O. */
+/* Adds a chunk to a head's chains L and O. */
 static void add_chunk(const attention *a, int head, const kv_chunk *c,
                       float *out) {
   const void *part = c->a;
@@ -165,8 +163,8 @@ static void add_chunk(const attention *a, int head, const kv_chunk *c,
                    out + (size_t)head * (size_t)a->d_v);
 }
 
-/* l_c and a_c of the chunk for every head, joined to the chunks before. Entries
- * that all steps see are weighed for all of them at once. */
+/* Computes l_c and a_c of the chunk for every head and adds them to the chains.
+ * Entries that all steps see are weighed for all of them at once. */
 static void chunk(const attention *a, int first, float *out) {
   kv_attend_scratch *x = a->x;
   int all = a->steps * a->m, shared = seen_of(a, 0, first);
@@ -184,12 +182,12 @@ static void chunk(const attention *a, int first, float *out) {
   }
 }
 
-/* The method's chunk after the last, if there is one. */
+/* The method's own chunk, which comes after the last; NULL: none. */
 static const kv_chunk *one_more(const kv_attend_scratch *x, int head) {
   return x->more && x->more[head].l > 0 ? &x->more[head] : NULL;
 }
 
-/* M of a head over entries from `from` on and the chunk joined to them. */
+/* M of a head, over entries from `from` on and the method's own chunk. */
 static float best_of(const attention *a, int head, int from) {
   kv_attend_scratch *x = a->x;
   float best = chunk_tops(a->kernel, from, a->n + head / a->m,
@@ -200,8 +198,8 @@ static float best_of(const attention *a, int head, int from) {
   return more ? kv_max(best, more->m) : best;
 }
 
-/* True if the attention can continue what was begun: every head's M is as
- * foreseen. Then L, O and M are valid. */
+/* Can the attention continue from what was begun? It can if every head's M is
+ * as predicted. L, O and M are then valid. */
 static bool goes_on(const attention *a, float *out) {
   kv_attend_scratch *x = a->x;
   const kv_begun *b = x->begun;
@@ -288,8 +286,7 @@ int64_t kv_observation_sink(const kv_kernels *kernel, int n, const float *s,
 
 bool kv_all_finite(const float *x, int n) {
   enum { AT_ONCE = 16 };
-  uint32_t carry[AT_ONCE] = {0}, any = 0; /* into the sign, out of an exponent
-                                             of all ones */
+  uint32_t carry[AT_ONCE] = {0}, any = 0; /* sign bit: an exponent of ones */
   int i = 0;
   for (; i + AT_ONCE <= n; i += AT_ONCE)
     for (int j = 0; j < AT_ONCE; j++)
@@ -301,9 +298,9 @@ bool kv_all_finite(const float *x, int n) {
 
 /* --- rows of a lane ------------------------------------------------------- */
 
-/* Keys and values of a lane as attention reads them: raw rows straight from the
- * trace, rewritten rows from their blocks, re-indexed keys rotated when read
- * and never stored. */
+/* Keys and values of a lane as attention reads them: raw rows directly from the
+ * trace, rewritten rows from their blocks. Re-indexed keys are rotated when
+ * read, and never stored. */
 
 void kv_lane_query(const kv_lane *l, int i, kv_attend_scratch *x, float *q) {
   if (l->needs->reindex) kv_place_row(l->places, l->id[i], i, x->room, q);
@@ -340,8 +337,8 @@ void kv_lane_materialise(const kv_lane *l, int i, const kv_materialised *to,
     kv_lane_value(l, i, to->v + (size_t)i * (size_t)l->shape->d_v);
 }
 
-/* From this many neighbouring coded rows of one kind, reading them in place
- * pays: a register full of keys. */
+/* The fewest neighboring coded rows of one kind for which reading them in place
+ * is faster: a register full of keys. */
 enum { LEAST_IN_PLACE = 16 };
 
 /* How many of at most `count` entries from i on are in the slab of entry i. */
@@ -351,8 +348,8 @@ static int alike(const kv_cell_ref *side, int i, int count) {
   return n;
 }
 
-/* Names the blocks of coded rows from entry i on, at most count, that kernels
- * read in place; returns how many, or 0. */
+/* Names the blocks of at most count coded rows from entry i on, if kernels can
+ * read them in place; returns how many, or 0. */
 static int name_blocks(const kv_lane *l, const kv_cell_ref *side,
                        const kv_slab *slab, int i, int count,
                        kv_attend_scratch *x, kv_row_kind *kind) {
@@ -370,7 +367,7 @@ static int name_blocks(const kv_lane *l, const kv_cell_ref *side,
   return n;
 }
 
-/* Keys as they are stored, if they need not be turned. */
+/* The same for keys, unless they must be rotated. */
 static int name_key_blocks(const kv_lane *l, int i, int count,
                            kv_attend_scratch *x, kv_row_kind *kind) {
   if (!coded_key(l, i) || x->materialised.k || l->needs->reindex) return 0;
@@ -402,7 +399,8 @@ static int name_keys(const kv_lane *l, int i, int count, kv_attend_scratch *x,
   return n;
 }
 
-/* Takes known logits of raw entries from..; returns how many. */
+/* Copies the known logits of raw entries, from i on and at most count. Returns
+ * how many it copied. */
 static int copy_known(const kv_lane *l, int m, int i, int count,
                       const float *known, size_t known_stride, float *s,
                       size_t lds) {
@@ -433,8 +431,8 @@ static void add_bias(const kv_lane *l, int m, int first, int count, float *s,
   }
 }
 
-/* Logits, without bias, of entries of one kind from i on, at most count;
- * returns how many. */
+/* Computes logits, without bias, of entries of one kind from i on, at most
+ * count; returns how many. */
 static int some_logits(const kv_kernels *kernel, const kv_lane *l, int m,
                        const float *q, size_t ldq, int i, int count, float *s,
                        size_t lds, kv_attend_scratch *x) {
@@ -481,7 +479,7 @@ static int entry_of(kv_lane_values *v, int at) {
   return v->view->run[v->at_run].first + at - v->before;
 }
 
-/* Past the last entry of the current run. */
+/* The end of the current run: one past its last entry. */
 static int run_end(const kv_lane_values *v) {
   return v->view->run[v->at_run].first + v->view->run[v->at_run].count;
 }

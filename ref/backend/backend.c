@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- stores ------------------------------------------------------------- */
-
 static void close_store(kv_store *s) {
   if (!s) return;
   for (int i = 0; s->lane && i < s->lanes; i++) kv_lane_release(&s->lane[i]);
@@ -110,7 +108,7 @@ void kv_store_left(const kv_store *s, kv_lane *l, const char *hook) {
 
 void kv_store_observe(kv_store *s, kv_lane *l, kv_rows rows, kv_scratch *x) {
   unsigned want = s->plan->needs.want;
-  if (!(want & KV_Q)) rows.q = NULL; /* only requested data exists */
+  if (!(want & KV_Q)) rows.q = NULL; /* only what is wanted is defined */
   if (!(want & KV_S)) rows.s = NULL;
   if (!(want & KV_P)) rows.p = NULL;
   if (!(want & KV_SUM)) rows.sum = NULL;
@@ -185,8 +183,7 @@ static void observe_step(kv_store *s, kv_lane *l, kv_scratch *x) {
     kv_ref_observe(s, l, x);
 }
 
-/* The caller that reads queries compresses the lane, so it also computes future
- * rows. */
+/* For backends that read queries: computes future rows before compressing. */
 static void compress_foreseen(kv_store *s, int i, kv_scratch *x) {
   if (due(s, s->lane[i].step)) kv_future_reach(s->future, &s->lane[i]);
   compress_stored(s, i, x);
@@ -282,7 +279,7 @@ static void copy(const kv_store *from, kv_store *to) {
     kv_lane_copy(&from->lane[i], &to->lane[i]);
 }
 
-/* For the reference, whether or not it reads q. */
+/* What the three reference backends share. */
 #define STORES                                                                 \
   .threads = true, .open = open_store, .close = close_store,                   \
   .scratch_open = kv_ref_scratch_open, .scratch_close = kv_ref_scratch_close,  \
@@ -302,7 +299,7 @@ const kv_backend kv_backend_ref = {.name = "ref",
                                    .end_step = end_step,
                                    .finish = finish};
 
-/* --- what is stored, and nothing else ------------------------------------ */
+/* --- the cost backend ---------------------------------------------------- */
 
 static void nothing(kv_store *s, int i, kv_scratch *x) {
   (void)s, (void)i, (void)x;
@@ -335,7 +332,7 @@ const kv_backend kv_backend_cost = {.name = "cost",
                                     .end_step = forget_step,
                                     .finish = no_digests};
 
-/* --- without a look at q ------------------------------------------------ */
+/* --- the blind backend --------------------------------------------------- */
 
 static void no_observation(kv_store *const *s, int n, int g, int first,
                            int count, kv_scratch *x) {
@@ -363,10 +360,9 @@ const kv_backend kv_backend_blind = {.name = "blind",
 
 /* --- a sliding window moves over a lane ----------------------------------- */
 
-/* A sliding window moves over a lane: contract in ref/backend/store.h. After
- * `step` tokens the next one, number `step`, sees tokens from step - W + 1
- * on. Earlier tokens are useless to every method and leave in the same way
- * for all. */
+/* Contract: ref/backend/store.h. After `step` tokens, the next one sees tokens
+ * from step - W + 1 on. Earlier tokens are useless to every method and leave in
+ * the same way for all. */
 
 /* Keeps entries list[0..m), ascending, of n in the rows of needs.slid of each
  * method on the lane. */

@@ -36,15 +36,16 @@
 typedef struct kv_store kv_store;
 typedef struct kv_scratch kv_scratch; /* of one thread */
 
-/* How a backend keeps rows by regular indices, if it can
+/* How a backend that can do so keeps rows by regular indices
  * (sim/replay/layout/README.md). No result changes. */
 typedef enum kv_indices {
   KV_INDICES_NONE,
   KV_INDICES_MASKED,    /* rows that a lane lost are masked */
-  KV_INDICES_REWRITTEN, /* where lanes lost entries, rewritten to each lane's */
-  KV_INDICES_JOINED,    /* rewritten once all lanes of a layer have lost one, to
-                           the tokens that any lane holds */
-  KV_INDICES_SHARED     /* masked, with one mask for all lanes of a layer */
+  KV_INDICES_REWRITTEN, /* each lane's indices are rewritten after it lost
+                           entries */
+  KV_INDICES_JOINED, /* rewritten when all lanes of a layer have lost a token,
+                        to the tokens that any of them holds */
+  KV_INDICES_SHARED  /* masked, with one mask for all lanes of a layer */
 } kv_indices;
 
 /* What a store is opened for. The plan and what it points to outlive the store.
@@ -102,16 +103,16 @@ static inline bool kv_plan_due(const kv_plan *p, const kv_layer_data *data,
   return kv_plan_window(p, data) || kv_compression_due(&p->needs, s, step);
 }
 
-/* The exact truth of one decode row for the query heads of one KV head,
- * computed once for all methods. s, if not NULL, is finite; it is there if
- * `out` is, and in `ahead`. */
+/* The exact attention of one decode row, for the query heads of one KV head,
+ * computed once for all methods. s is finite unless NULL; it exists if `out`
+ * does, and in `ahead`. */
 typedef struct kv_known {
   const float *q; /* [queries][d] fp32 */
   const float *s; /* [queries][stride] logits by token id, first..t, or NULL */
   size_t stride;
   int first; /* the first token that the row sees */
   /* [queries][d_v] and [queries]: attention over all tokens that the row sees,
-   * as recorded. It serves lanes that hold exactly these. Or NULL. */
+   * as recorded, for lanes that hold exactly these tokens; or NULL. */
   const float *out, *lse;
 } kv_known;
 
@@ -120,8 +121,8 @@ typedef struct kv_seen {
   const kv_lane *lane;
   int queries;
   const kv_view *view; /* [queries] */
-  const float *s;      /* [queries][stride] logits by entry, defined in views
-                          alone; may be NULL unless plan.logits */
+  const float *s; /* [queries][stride] logits by entry, defined for entries in
+                     the view; NULL is possible unless plan.logits */
   size_t stride;
   const float *out;            /* [queries][d_v] */
   const float *lse;            /* [queries] */
@@ -140,8 +141,8 @@ typedef struct kv_layer_digests {
  * is 0 .. lanes - 1; `x` is the scratch of the calling thread. */
 typedef struct kv_backend {
   const char *name; /* as after --backend */
-  /* True: it computes on the CPU with the plan's kernels, in as many threads as
-   * call it. False: only one thread may call it. */
+  /* True: it computes on the CPU with the plan's kernels, in every thread that
+   * calls it. False: only one thread may call it. */
   bool threads;
   /* Allocates a store. A device allocates memory for entries' rows later, as
    * tokens enter. KV_RESOURCE, *out unchanged: there is not enough memory, or
@@ -158,8 +159,7 @@ typedef struct kv_backend {
   /* A lane to read, as it is after the current step; owned by the store. */
   const kv_lane *(*lane)(const kv_store *s, int lane);
 
-  /* Empties all lanes for a layer whose rows are `data`, under that layer's
-   * plan. */
+  /* Empties all lanes for a layer whose rows are `data`, under its plan. */
   void (*begin)(kv_store *s, const kv_layer_data *data);
   /* The next tokens, up to `end`, enter as another prompt, in blocks as the
    * first one did. From here on hooks, observation and compression see a shape
@@ -194,7 +194,7 @@ typedef struct kv_backend {
    * are. If all heads see every entry, attend decodes each row in the one pass
    * that they share. */
   void (*materialise)(kv_store *s, int lane, kv_scratch *x);
-  /* Every head attends its view. */
+  /* Every head attends to its view. */
   void (*attend)(kv_store *s, int lane, kv_scratch *x);
   /* What that attend has read and computed. */
   kv_seen (*seen)(const kv_store *s, int lane, const kv_scratch *x);
@@ -203,11 +203,10 @@ typedef struct kv_backend {
    * window moves (kv_plan_due): digests the lane's state, removes entries that
    * the window has passed, and, if one is due, calls the hook compress_lane. */
   void (*compress)(kv_store *s, int lane, kv_scratch *x);
-  /* After compress in all lanes: calls the hook compress_layer, if one is due.
-   */
+  /* After compress in all lanes: calls the hook compress_layer, if due. */
   void (*compress_layer)(kv_store *s, kv_scratch *x);
-  /* What the layer publishes at this block or step, or NULL. Valid until the
-   * next receive. Called with KV_DOWN only. */
+  /* The message that the layer publishes at this block or step, or NULL. Valid
+   * until the next receive. Called with KV_DOWN only. */
   const kv_message *(*publish)(kv_store *s, kv_scratch *x);
   /* Closes the step's leaves of the digest trees. */
   void (*end_step)(kv_store *s);
@@ -233,13 +232,11 @@ extern const kv_backend kv_backend_ref; /* the reference */
 extern const kv_backend kv_backend_cost;
 
 /* A reference for the same search that never reads queries: no observation, no
- * attention, no digests, and every view holds all entries. Only the bytes of
- * its lanes are valid, and only with needs.lengths; they then equal those of
- * ref. */
+ * attention, no digests, and every view holds all entries. Only its lanes'
+ * bytes are valid, only with needs.lengths; they then equal those of ref. */
 extern const kv_backend kv_backend_blind;
 
-/* Does the backend have the method? ref has all; the others have all that are
- * not ref-only. */
+/* Does the backend have the method? Only ref has methods that are ref-only. */
 bool kv_backend_has(const kv_backend *b, const kv_method *m);
 
 #endif

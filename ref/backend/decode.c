@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A decode step of one lane: logits, views, coded rows made once, attention,
+ * A decode step of one lane: logits, views, coded rows decoded once, attention,
  * observation.
  *
- * Logits of all live entries are computed only if needed: for a view of
- * everything, a view that ranks by them, or observation. Otherwise only those
- * in view are.
+ * Logits of all live entries are computed only if a view holds or ranks all of
+ * them, or for observation. Otherwise only entries in a view get logits.
  */
 #include "ref/backend/ahead.h"
 #include "ref/backend/store.h"
@@ -98,7 +97,7 @@ static void journal_view(kv_lane *l, int h, const kv_view *v) {
   }
 }
 
-/* The logits of a view in its own order: in place if it is one run. */
+/* The logits of a view in its own order; copied unless it is one run. */
 static const float *in_view_order(kv_scratch *x, int h) {
   const kv_view *v = &x->view[h];
   const float *s = x->s + (size_t)h * x->stride;
@@ -139,7 +138,7 @@ static void keep_outputs(kv_store *s, const kv_lane *l, const kv_scratch *x) {
   }
 }
 
-/* Do all heads see everything? Then they read K and V together. */
+/* Do all heads see every entry? Then they read K and V together. */
 static bool everything(const kv_lane *l, const kv_scratch *x) {
   for (int h = 0; h < l->queries; h++)
     if (x->view[h].entries != l->n) return false;
@@ -149,7 +148,7 @@ static bool everything(const kv_lane *l, const kv_scratch *x) {
 static void view_logits(kv_store *s, kv_lane *l, int h, const kv_known *known,
                         kv_scratch *x) {
   const kv_view *v = &x->view[h];
-  bool own = l->rewritten || l->needs->reindex; /* logits that nobody knew */
+  bool own = l->rewritten || l->needs->reindex; /* no caller knows these */
   for (int r = 0; r < v->runs; r++) {
     if (!x->all) logits(s, l, h, 1, v->run[r], known, x);
     if (!known || own) check_finite(l, h, v->run[r], x);
@@ -171,7 +170,7 @@ void kv_ref_view(kv_store *s, int lane, int t, const kv_known *known,
   x->together = everything(l, x);
 }
 
-/* Entries in the view of any head. */
+/* Marks the entries in the view of any head. */
 static void unite(const kv_lane *l, kv_scratch *x) {
   memset(x->seen, 0, (size_t)l->n * sizeof *x->seen);
   for (int h = 0; h < l->queries; h++)
@@ -198,7 +197,7 @@ static bool sound(const kv_chunk *c, int d_v) {
          kv_all_finite(c->a, d_v);
 }
 
-/* The method's own chunk of head h. */
+/* Calls the hook chunk for head h. */
 static void ask_chunk(kv_store *s, kv_lane *l, int h, kv_scratch *x) {
   int d_v = s->plan->shape->d_v;
   kv_chunk *c = &x->more[h];
@@ -219,7 +218,7 @@ static void ask_chunk(kv_store *s, kv_lane *l, int h, kv_scratch *x) {
             l->data->layer, l->first_head + h, l->step - 1);
 }
 
-/* The method's chunks that join those of head h and the heads after it. */
+/* Attention of heads h..h+m-1, with the method's own chunks. */
 static void attend_with(kv_store *s, const kv_lane *l, int h, int m,
                         kv_scratch *x) {
   if (s->plan->method->chunk) x->attend.more = x->more + h;
@@ -227,15 +226,15 @@ static void attend_with(kv_store *s, const kv_lane *l, int h, int m,
   x->attend.more = NULL;
 }
 
-/* True if the lane holds exactly the tokens that the row sees, in order: every
- * token so far or, in a layer with a sliding window, the last ones. */
+/* Does the lane hold exactly the tokens that the row sees, in order? These are
+ * all tokens so far or, in a layer with a sliding window, the last ones. */
 static bool holds_all(const kv_lane *l, const kv_known *known) {
   if (!l->dropped && !l->holes) return known->first == 0;
   return l->data->window && l->id[0] == (uint32_t)known->first &&
          l->n == l->step - known->first && kv_lane_is_run(l);
 }
 
-/* True if every head of the lane sees exactly all tokens, as recorded: then its
+/* Does every head of the lane see exactly all tokens, as recorded? Then its
  * attention is already known. */
 static bool as_known(const kv_store *s, const kv_lane *l, const kv_scratch *x) {
   return x->together && x->known && x->known->out && !x->all && !l->rewritten &&
@@ -251,7 +250,7 @@ static void take_known(kv_store *s, const kv_lane *l, kv_scratch *x) {
   keep_outputs(s, l, x);
 }
 
-/* All heads in one pass, which continues what was computed ahead. */
+/* All heads in one pass, which continues from what was computed ahead. */
 static void attend_together(kv_store *s, const kv_lane *l, kv_scratch *x) {
   const kv_ahead *a = ahead_of(s, l, l->step - 1);
   kv_begun begun;
@@ -305,7 +304,7 @@ kv_seen kv_ref_seen(const kv_store *s, int lane, const kv_scratch *x) {
                    .lse = x->lse};
 }
 
-/* The step's row to the observe hook, from the logits of the attention. */
+/* Passes the step's row to the hook observe, from the attention's logits. */
 void kv_ref_observe(kv_store *s, kv_lane *l, kv_scratch *x) {
   const kv_needs *need = &s->plan->needs;
   size_t n = (size_t)l->n;
@@ -333,9 +332,7 @@ void kv_ref_observe(kv_store *s, kv_lane *l, kv_scratch *x) {
   kv_store_observe(s, l, rows, x);
 }
 
-/* --- rows computed ahead -------------------------------------------------- */
-
-/* --- room --------------------------------------------------------------- */
+/* --- rows computed ahead: memory ----------------------------------------- */
 
 void kv_ahead_close(kv_ahead *a) {
   free(a->first);
@@ -345,9 +342,9 @@ void kv_ahead_close(kv_ahead *a) {
   free(a->s);
 }
 
-/* True if logits are kept: no caller knows them, or rows are coded and have
- * their own. Merged rows would have their own too; but a method that merges
- * does so everywhere, at every step. */
+/* Are logits kept? They are if no caller knows them, or if rows are coded and
+ * so have logits of their own. So do merged rows, but a method that merges
+ * changes entries everywhere, at every step. */
 static bool keeps(const kv_plan *p) { return !p->known || p->needs.codings; }
 
 size_t kv_ahead_size(const kv_plan *plan, int tile) {
@@ -370,7 +367,7 @@ kv_rc kv_ahead_open(const kv_plan *plan, int queries, kv_ahead *a, kv_err *e) {
   return kv_no_memory(e, "steps ahead", rows * stride * sizeof *a->s);
 }
 
-/* --- what stays --------------------------------------------------------- */
+/* --- rows computed ahead: prediction ------------------------------------- */
 
 bool kv_ahead_serves(const kv_ahead *a, const kv_lane *l, int t) {
   return t >= a->t && t < a->t + a->steps && l->touched >= a->entries &&
@@ -399,20 +396,21 @@ static int staying(const kv_store *s, const kv_lane *l, const kv_ahead *a,
   return a->known && a->reach < l->n ? l->n - a->reach : 0;
 }
 
-/* Verbs of the next tile are expected to touch what the last tile's touched. */
+/* Verbs in the next tile are expected to touch as many entries from the end as
+ * verbs did in the last one. */
 static void learn(kv_ahead *a, kv_lane *l) {
   a->known = l->step > l->shape->prompt_len;
   a->reach = l->touched < l->n ? l->n - l->touched : 0;
   kv_lane_mark(l);
 }
 
-/* --- a tile ------------------------------------------------------------- */
+/* --- rows computed ahead: a tile ----------------------------------------- */
 
 /* The rows of a lane in a tile: queries, known logits by token or NULL, and
  * logits of the tile's own tokens, which enter one by one. */
 typedef struct rows {
   int n, queries;             /* queries: of one step */
-  const float *q, *s, *fresh; /* of the first */
+  const float *q, *s, *fresh; /* rows of the first step and head */
   size_t ldq, lds, ldf;       /* from row to row */
 } rows;
 
@@ -432,8 +430,7 @@ static rows known_rows(const kv_store *s, const kv_lane *l, const kv_ahead *a,
                 .ldf = (size_t)each * known->stride};
 }
 
-/* The rows as the trace has them; fresh logits follow those of the lane's
- * entries. */
+/* The rows as recorded. Fresh logits follow those of the lane's entries. */
 static rows own_rows(kv_store *s, kv_lane *l, const kv_ahead *a,
                      kv_scratch *x) {
   const kv_shape *shape = s->plan->shape;
@@ -458,8 +455,8 @@ static rows own_rows(kv_store *s, kv_lane *l, const kv_ahead *a,
                 .ldf = x->stride};
 }
 
-/* The largest logits of each row: over the first `entries`, and over everything
- * that it sees if nothing changes. False: one is not finite. */
+/* Finds the largest logits of each row: over the first `entries`, and over
+ * everything that the row sees if nothing changes. False: one is not finite. */
 static bool find_best(const kv_store *s, const kv_lane *l, const rows *w,
                       const float *logit, size_t lds, kv_ahead *a) {
   const kv_kernels *kernel = s->plan->kernels;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The exact mass that future decode rows give: ref/backend/future.h.
+ * The exact mass that future decode rows give to tokens: ref/backend/future.h.
  */
 #include "ref/backend/future.h"
 #include "ref/backend/attend.h"
@@ -12,7 +12,7 @@ enum { ROWS = 4 }; /* query rows that read the keys together */
 
 /* The data of one lane, which owns its arrays. */
 typedef struct future_lane {
-  int step;      /* `left` covers rows from this token on; -1: none yet */
+  int step; /* `left` covers rows from this token on; -1: not computed yet */
   int64_t *left; /* [T], by token */
   int64_t *row;  /* [T] one head's row */
   float *q, *s;  /* [ROWS * queries][d], [..][stride] */
@@ -25,8 +25,6 @@ struct kv_future {
   int lanes;
   future_lane *lane; /* [lanes] */
 };
-
-/* --- opening ------------------------------------------------------------ */
 
 void kv_future_close(kv_future *f) {
   if (!f) return;
@@ -81,8 +79,6 @@ void kv_future_begin(kv_future *f) {
   for (int i = 0; f && i < f->lanes; i++) f->lane[i].step = -1;
 }
 
-/* --- rows --------------------------------------------------------------- */
-
 static void load_queries(const kv_future *f, const kv_lane *l, int t,
                          float *q) {
   const kv_layer_data *data = l->data;
@@ -96,7 +92,7 @@ static void load_queries(const kv_future *f, const kv_lane *l, int t,
   }
 }
 
-/* Logits of m query rows against the recorded keys of tokens first..n-1. */
+/* Logits of m query rows with the recorded keys of tokens first..n-1. */
 static void fill_logits(const kv_future *f, future_lane *x, const kv_lane *l,
                         int m, int first, int n) {
   const kv_shape *s = f->plan->shape;

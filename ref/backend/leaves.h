@@ -18,18 +18,16 @@ typedef struct kv_leaves {
 
 void kv_leaves_begin(kv_leaves *l);
 /* At every block and step: the records of lane[0..lanes), all views and then
- * all verbs; empties the lanes' words. said: the message of `bytes` bytes that
- * the layer published, or NULL. */
+ * all verbs; empties the lanes' words. said: the published message, of `bytes`
+ * bytes, or NULL. */
 void kv_leaves_records(kv_leaves *l, int lanes, kv_lane *lane,
                        const kv_message *said, size_t bytes);
 /* If a compression was due, and after the last step: state[lanes], each from
  * kv_lane_state, before that compression or at the end. */
 void kv_leaves_state(kv_leaves *l, int lanes, const kv_digest *state);
-/* At a decode step: out[n_heads][d_v + 1], each query head's output, then its
- * LSE. */
+/* At a decode step: out[n_heads][d_v + 1], each head's output, then its LSE. */
 void kv_leaves_output(kv_leaves *l, const kv_shape *shape, const float *out);
-/* The scores that selections saw since the last step ended, if any; step:
- * tokens seen. */
+/* The scores that selections saw in this step, if any; step: tokens seen. */
 void kv_leaves_scores(kv_leaves *l, kv_shows *shows, int step);
 /* The roots D(l) of the four trees. */
 kv_layer_digests kv_leaves_end(kv_leaves *l);

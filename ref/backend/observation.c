@@ -1,34 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The prompt's observation: query rows of a block against what a lane holds, in
- * ascending tiles. Lanes that still hold the trace's own rows hold the same
- * rows, so these are computed once for all stores. A lane that verbs have
- * changed is computed alone. Logits are computed only if a plan wants more than
+ * The prompt's observation: query rows of a block with what a lane holds, in
+ * ascending tiles. Lanes that still hold exactly the trace's rows are equal, so
+ * their rows are computed once for all stores; a lane that verbs have changed
+ * is computed alone. Logits are computed only if a plan wants more than
  * queries. Cost: rows * entries logits; memory: one tile.
  */
 #include "ref/backend/store.h"
 #include "ref/ground/arith.h"
 #include <string.h>
 
-/* Query rows t..t+rows-1 of `heads` query heads from `head` on, against a lane;
- * its last row sees `seen` entries. */
+/* Query rows t..t+rows-1 of `heads` query heads from `head` on, for a lane. The
+ * last row sees `seen` entries. */
 typedef struct tile {
   const kv_lane *lane;
   int head, heads;
   int t, rows, seen;
-  unsigned want; /* for all methods that observe it */
+  unsigned want; /* union of the wants of all methods that observe the tile */
 } tile;
 
 /* --- wanted rows --------------------------------------------------------- */
 
 static int first_wanted(const kv_store *s, int first) {
   kv_shape shape = s->shape;
-  if (s->plan->pieces && s->plan->needs.chunks) shape.chunk = 1; /* any */
+  if (s->plan->pieces && s->plan->needs.chunks) shape.chunk = 1; /* not 0 */
   return kv_chunk_shown(&shape, s->plan->needs.prompt_rows, first);
 }
 
-/* The same for a lane that may have dropped tokens of earlier chunks: it still
- * holds the row's token and all later ones. */
+/* The same for a lane that may have dropped tokens of earlier chunks: the first
+ * row whose token and all later ones the lane still holds. */
 static int first_held(const kv_store *s, const kv_lane *l, int first,
                       int last) {
   int from = first, least = first_wanted(s, first);
@@ -38,8 +38,7 @@ static int first_held(const kv_store *s, const kv_lane *l, int first,
   return from;
 }
 
-/* True if recorded sums replace rows that this layer does not have: those of
- * the first prompt. */
+/* Do recorded sums replace rows of the first prompt that the layer lacks? */
 static bool by_sums(const kv_store *s) {
   return s->plan->colsum && s->data->colsum && s->data->rows &&
          s->shape.prompt_len == s->opened->shape->prompt_len;
@@ -58,7 +57,7 @@ static int lanes_of(const kv_store *s) {
   return s->lanes / s->plan->shape->n_kv_heads;
 }
 
-/* Entry i is token i, as the trace has it, in every lane of KV head g. */
+/* Is entry i token i, as recorded, in every lane of KV head g? */
 static bool untouched(const kv_store *s, int g) {
   for (int i = 0; i < lanes_of(s); i++) {
     const kv_lane *l = lane_of(s, g, i);
@@ -71,7 +70,7 @@ static bool shares(const kv_store *s, int g) {
   return wants_rows(s) && untouched(s, g);
 }
 
-/* Rows [t, end) that the same stores need, at most one tile. */
+/* The end of the rows from t on that the same stores need, at most one tile. */
 static int tile_end(kv_store *const *s, int n, int g, int first, int t,
                     int last, const kv_scratch *x) {
   int end = t + x->tile_rows < last ? t + x->tile_rows : last;
@@ -116,17 +115,17 @@ static void tile_logits(const kv_store *s, const tile *a, kv_scratch *x) {
                  x->stride, &x->attend);
 }
 
-/* Where the rows of probabilities are made: over the logits if no plan wants
- * those, because then only half as much must stay in the cache. */
+/* Where rows of probabilities are written: over the logits unless a plan wants
+ * those. Then only half as much must stay in the cache. */
 static float *probabilities(const tile *a, const kv_scratch *x) {
   return a->want & (KV_P | KV_S) ? x->p : x->s;
 }
 
-/* exp of row i of the tile by its largest logit, where its probabilities go,
- * and their factor. Returns false if a logit is not finite. Entries that only
- * later rows of the tile see, and entries that a sliding window hides, count as
- * 0, so that sums cover all rows alike. If probabilities are wanted, they are
- * made here and added up row by row. */
+/* Computes exp of row i of the tile by its largest logit, where its
+ * probabilities go, and their factor *r. Returns false if a logit is not
+ * finite. Entries that only later rows of the tile see, and entries that a
+ * sliding window hides, count as 0, so that sums cover all rows alike. If
+ * probabilities are wanted, they are computed here and added up row by row. */
 static bool tile_row(const kv_kernels *kernel, const tile *a, int i, float *r,
                      kv_scratch *x) {
   int visible = a->seen - (a->rows - 1 - i / a->heads);
@@ -188,7 +187,7 @@ static void fail_lane(kv_lane *l, const tile *a, int bad) {
           l->data->layer, a->head + bad % a->heads, a->t + bad / a->heads);
 }
 
-/* Gives lane l its heads of the tile. */
+/* Passes lane l the tile's rows of its heads. */
 static void show(kv_store *s, kv_lane *l, const tile *a, kv_scratch *x) {
   size_t h = (size_t)(l->first_head - a->head);
   kv_store_observe(s, l,
@@ -214,7 +213,7 @@ static void hand_out(kv_store *s, int g, const tile *a, int bad,
 
 /* --- stores ------------------------------------------------------------- */
 
-/* The recorded sums of all prompt rows, as one tile without its rows. */
+/* The recorded sums of all prompt rows, as one tile without rows. */
 static void recorded_sums(kv_store *s, int g, kv_scratch *x) {
   size_t n = (size_t)s->data->colsum_len, row = n * sizeof *x->sum;
   const char *sums = (const char *)s->data->colsum;
@@ -226,7 +225,7 @@ static void recorded_sums(kv_store *s, int g, kv_scratch *x) {
   hand_out(s, g, &a, -1, x);
 }
 
-/* Rows of all stores with equal lanes. */
+/* Rows of the block for all stores whose lanes are equal. */
 static void shown_together(kv_store *const *s, int n, int g, int first,
                            int last, kv_scratch *x) {
   int t = last;

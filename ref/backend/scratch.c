@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Scratch of one thread: everything that the current lane needs besides its own
- * entries. It is sized by the trace and the neediest plan; nothing is allocated
- * later.
+ * entries. Its size suffices for the trace and every plan, so nothing is
+ * allocated later.
  */
 #include "ref/backend/store.h"
 #include <stdlib.h>
@@ -74,7 +74,7 @@ static bool take_more(kv_scratch *x, const kv_shape *shape) {
   return x->more && x->more_a;
 }
 
-/* Pages that no lane of coded rows fills are never touched. */
+/* Pages that no coded rows fill are never touched. */
 static bool take_made(kv_scratch *x, const kv_shape *shape) {
   size_t t = (size_t)shape->n_tokens;
   x->seen = kv_zalloc(t, sizeof *x->seen);

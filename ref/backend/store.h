@@ -25,13 +25,13 @@ struct kv_store {
   kv_ahead *ahead;   /* [lanes]; NULL: steps come one by one */
   kv_future *future; /* with needs.future; else NULL */
   float *out;        /* [n_heads][d_v + 1]: output, then LSE, of the step */
-  kv_digest *state;  /* [lanes] before the due compression; finally at the
+  kv_digest *state;  /* [lanes] before the due compression; after finish, at the
                         layer's end */
   kv_leaves leaves;
   const kv_message *above; /* for the current block or step; NULL: none */
-  kv_message said;         /* what the layer publishes at it */
+  kv_message said;         /* the message that the layer publishes */
   char *message;           /* its bytes; NULL if needs.message is 0 */
-  bool published;          /* `said` goes into the step's leaf */
+  bool published;          /* was `said` published in this block or step? */
   kv_turns turns;          /* with needs.rope */
   kv_places *places;       /* with needs.reindex; else NULL */
   kv_shows shows;          /* digests of scores; zeroed: switched off */
@@ -41,29 +41,29 @@ enum { KV_TILE_ROWS = 32 }; /* most prompt rows at once */
 
 /* The working memory of one thread. It owns its arrays. */
 struct kv_scratch {
-  int heads;             /* query heads of a KV head */
-  size_t stride;         /* kv_ref_stride: floats from row to row of logits */
-  int tile_rows;         /* prompt rows at once */
-  float *q;              /* [tile_rows][heads][d] */
-  float *s;              /* [tile_rows][heads][stride] */
-  float *p;              /* the same: probabilities */
-  int64_t *sum;          /* [heads][stride] */
-  float *g;              /* [heads][stride] logits in view order */
-  float *ahead_q;        /* [tile][heads][d] queries, and ahead_s: */
-  float *ahead_s;        /* [tile][heads][stride] logits of rows ahead; NULL if
-                            no plan has a tile */
-  kv_view *view;         /* [heads] */
-  float *out, *lse;      /* [heads][d_v], [heads] */
-  bool all;              /* s has the logits of every entry of the lane */
-  bool together;         /* all heads of the lane attend to every entry */
-  bool as_known;         /* and these are all tokens as recorded: `known` has
-                            the attention */
+  int heads;      /* query heads of a KV head */
+  size_t stride;  /* kv_ref_stride: floats from row to row of logits */
+  int tile_rows;  /* prompt rows at once */
+  float *q;       /* [tile_rows][heads][d] */
+  float *s;       /* [tile_rows][heads][stride] */
+  float *p;       /* the same: probabilities */
+  int64_t *sum;   /* [heads][stride] */
+  float *g;       /* [heads][stride] logits in view order */
+  float *ahead_q; /* [tile][heads][d] queries of rows ahead */
+  float *ahead_s; /* [tile][heads][stride] and their logits; NULL: no plan has a
+                     tile */
+  kv_view *view;  /* [heads] */
+  float *out, *lse; /* [heads][d_v], [heads] */
+  bool all;         /* s has the logits of every entry of the lane */
+  bool together;    /* all heads of the lane attend to every entry */
+  bool as_known;    /* and these are all tokens, as recorded: `known` has the
+                       attention */
   const kv_known *known; /* from view to attend */
   kv_chunk *more; /* [heads] chunks added by the method; NULL if none does */
   float *more_a;  /* [heads][d_v] */
   bool *seen;     /* [n_tokens] entries in any view; NULL if no method both
                      views and codes */
-  kv_materialised materialised; /* memory for their rows, or NULL as seen */
+  kv_materialised materialised; /* memory for decoded rows; NULL as seen is */
   kv_attend_scratch attend;
   kv_work work;      /* the hooks' workspace */
   kv_lane_room room; /* lent to the current lane */
@@ -79,16 +79,15 @@ static inline size_t kv_ref_stride(const kv_shape *s) {
 kv_at kv_store_at(const kv_store *s, int step, kv_scratch *x);
 
 /* Call it after each hook, with its name. Sweeps the lane. If the hook left
- * another floating-point mode, restores it and makes that a fault of the lane
- * (KV_REFUSED), unless the lane has one. */
+ * another floating-point mode, restores the mode and sets the lane's fault
+ * (KV_REFUSED), unless it has one. */
 void kv_store_left(const kv_store *s, kv_lane *l, const char *hook);
 
 /* Widens the recorded query of query head h, token t, into out[d]; asserts that
  * the trace has that row. */
 void kv_store_query(const kv_store *s, int h, int t, float *out);
 
-/* Passes rows to the observe hook of a lane, without what needs.want excludes.
- */
+/* Passes rows to a lane's observe hook, without what needs.want excludes. */
 void kv_store_observe(kv_store *s, kv_lane *l, kv_rows rows, kv_scratch *x);
 
 /* --- of kv_backend_ref, by the contract of ref/backend/backend.h ---------- */

@@ -8,8 +8,6 @@
 #include "ref/kernels/kernels.h"
 #include <string.h>
 
-/* --- the latent vector ---------------------------------------------------- */
-
 static kv_minmax codes_of(const kv_delta *c) {
   return (kv_minmax){4, c->group ? c->group : c->latent, KV_RULE_STORED};
 }
@@ -67,8 +65,6 @@ void kv_delta_get(const struct kv_kernels *kernels, const kv_delta *c,
   else if (c->type != KV_LATENT_NONE)
     kernels->widen(type[c->type], block, (size_t)c->latent, z);
 }
-
-/* --- the table ------------------------------------------------------------ */
 
 static int named(const void *settings) {
   return ((const kv_delta *)settings)->nearest;

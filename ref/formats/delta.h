@@ -39,8 +39,8 @@ typedef struct kv_delta {
   int32_t group;     /* int4: elements that share; 0: all */
   int32_t nearest;   /* ids in a block, at most KV_MOST_NEAREST */
   int32_t raw;       /* bytes of original K and V that are also held */
-  int32_t reference; /* flag: its tokens are references. Changes no byte, but
-                        makes two codings of otherwise equal ones */
+  int32_t reference; /* flag: its tokens are references. Changes no byte; keeps
+                        two otherwise equal codings apart */
   int32_t ordered;   /* flag: tokens are in order, no position is stored */
 } kv_delta;
 

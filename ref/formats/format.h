@@ -87,8 +87,7 @@ typedef struct kv_format {
   /* For inspection; all three or none. scales: number of scales, and of minima,
    * in fp16, of a group of rows of `width` elements; 0: none to show under
    * these settings. parts: these, with the codes of one member, one code a
-   * byte. rules: the formulas that define them, NULL if there are none to show.
-   */
+   * byte. rules: the formulas that define them; NULL: none to show. */
   int (*scales)(const void *settings, int width);
   void (*parts)(const void *settings, int width, const void *in, int member,
                 uint8_t *code, uint16_t *scale, uint16_t *min);

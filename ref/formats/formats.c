@@ -52,8 +52,6 @@ bool kv_coding_alike(const kv_coding *a, const kv_coding *b) {
          memcmp(a->settings, b->settings, a->format->settings_size) == 0;
 }
 
-/* --- formats by name ------------------------------------------------------ */
-
 #define LINE(name, bits, rule) {#name, &kv_format_token, bits, rule},
 static const kv_named_format list[] = {{"raw", NULL, 0, 0},
                                        KV_NAMED_FORMATS(LINE)};

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows of codes, for the formats channel and token. What shares a scale and a
- * minimum, or whatever else a rule stores (ref/formats/rules.h):
+ * Rows of codes, for the formats channel and token. The two differ in which
+ * elements share a scale and a minimum, or whatever a rule stores (rules.h):
  *
  *   channel: up to `group` rows share them in every channel
- *   token:   `group` neighbouring elements of one row share them; the last
+ *   token:   `group` neighboring elements of one row share them; the last
  *            run is shorter if group does not divide the width
  *
  * A block: scales, minima (fp16 each), then the codes row by row, each row
  * ceil(width * bits / 8) bytes. A row is cut into 8 / bits planes of equal
  * width; byte i holds element i of every plane, the first in its low bits, so
- * that decoding is loops over neighbouring floats.
+ * that decoding loops over neighboring floats.
  *
  * Nothing here allocates. Cost: O(members * width).
  */

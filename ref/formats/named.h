@@ -34,8 +34,7 @@
 #define KV_NAMED_COMMA(name, bits, rule) #name ", "
 #define KV_NAMED_LISTED KV_NAMED_FORMATS(KV_NAMED_COMMA)
 
-/* A named format. bits and rule are those of a kv_minmax; the method adds the
- * group. */
+/* A named format. bits and rule: of a kv_minmax; the method adds the group. */
 typedef struct kv_named_format {
   const char *name;
   const kv_format *format; /* NULL: raw */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The arithmetic of codes, for C and for CUDA: what numbers that share a scale
- * store, and how a code is chosen and read. A rule is one case of each function
- * under "by rule" and a name in ref/formats/named.h; nothing else depends on
- * it. x is an element, x^ what its code decodes to. min and max are over the
- * elements that share (order: arithmetic 2); A is their largest magnitude. RN
- * rounds to binary32 and h to fp16. Every operation is rounded to binary32,
+ * The arithmetic of codes, for C and CUDA: what a run of numbers that share a
+ * scale stores, and how a code is chosen and read. A rule is one case of each
+ * function under "by rule" and a name in ref/formats/named.h; nothing else
+ * depends on it. x is an element, x^ what its code decodes to. min and max are
+ * over the run's elements (order: arithmetic 2); A is their largest magnitude.
+ * RN rounds to binary32 and h to fp16. Every operation is rounded to binary32,
  * fused ones once. b is the bits of a code, L = 2^b - 1.
  *
  * Min-max codes, as in KIVI and LeanKV: a scale s and a minimum m, both fp16.
@@ -33,8 +33,8 @@
  *   e5m2 bias 15; both have subnormals. Codes are chosen for the stored scale.
  *
  * Codes with a zero point z, the code of the number 0: s and z, both fp16.
- *   KV_RULE_FRACTION, QServe (Lin et al. 2024, arXiv:2405.04532): z is no
- *   integer.
+ *   KV_RULE_FRACTION, QServe (Lin et al. 2024, arXiv:2405.04532): z need not
+ *   be an integer.
  *     s = h((max - min) / L), z = h(RN(-L * min) / (max - min))
  *     code = rint(clamp(fma(x, RN(1 / s), z), 0, L))
  *   KV_RULE_BASE, Atom (Zhao et al. 2024, arXiv:2310.19102): z is an integer
@@ -42,10 +42,10 @@
  *     s = h(max(max - min, 1e-5) / L), z = clamp(rint(-min / s), 0, L)
  *     code = clamp(rint(x / s) + z, 0, L)
  *   both: x^ = fma(code, s, -RN(z * s))
- *   If QServe's s would be 0 - a constant run, or one whose range is at most L
- *   times 2^-25 - its division is unguarded and may give NaN. Here s = h(|min|)
- *   and z = -1, 1 or 0 if min is above, below or at 0, so that the code of min
- *   is 0 and x^ = h(min). If s is 0 still, every code is 0.
+ *   QServe divides without a guard, which may give NaN where s would be 0: in
+ *   a constant run, or one whose range is at most L times 2^-25. Here s =
+ *   h(|min|) and z = -1, 1 or 0 if min is above, below or at 0, so that the
+ *   code of min is 0 and x^ = h(min). If s is still 0, every code is 0.
  *
  * Coding fails if a stored number is not finite in its type; with
  * KV_RULE_FRACTION this includes runs farther from 0 than 65504 / L of their
@@ -81,7 +81,7 @@ typedef struct kv_minmax {
   int32_t rule;  /* a kv_rule */
 } kv_minmax;
 
-/* What numbers that share it store besides their codes, exact in its type. */
+/* What a run stores besides its codes, exact in the stored type. */
 typedef struct kv_range {
   float scale, other; /* s; m or z, 0 without either */
 } kv_range;
@@ -104,8 +104,7 @@ KV_FN float kv_code_clamp(const kv_minmax *c, float y) {
   return y < top ? y : top;
 }
 
-/* --- min-max ----------------------------------------------------------------
- */
+/* --- min-max ------------------------------------------------------------- */
 
 KV_FN kv_range kv_minmax_run(const kv_minmax *c, float min, float max) {
   int fp16 = c->rule == KV_RULE_FP16;
@@ -118,8 +117,8 @@ KV_FN kv_range kv_minmax_run(const kv_minmax *c, float min, float max) {
   return r;
 }
 
-/* With KV_RULE_UNROUNDED and a stored scale above 0, codes are chosen by this,
- * 1 / r and min, instead of the stored numbers. */
+/* The range by which codes are chosen with KV_RULE_UNROUNDED and a stored scale
+ * above 0: 1 / r and min. */
 KV_FN kv_range kv_minmax_unrounded(const kv_minmax *c, float min, float max) {
   kv_range r;
   float levels = (float)((1 << c->bits) - 1);
@@ -144,8 +143,7 @@ KV_FN uint32_t kv_minmax_choose(const kv_minmax *c, const kv_range *r,
   return kv_bits(kv_add(y, 0x1p23f)) & 0xffu; /* rint: the lowest bits */
 }
 
-/* --- symmetric --------------------------------------------------------------
- */
+/* --- symmetric ----------------------------------------------------------- */
 
 /* M or L: the largest magnitude of a code before its scale multiplies it. */
 KV_FN float kv_absmax_top(const kv_minmax *c) {
@@ -165,8 +163,8 @@ KV_FN kv_range kv_absmax_run(const kv_minmax *c, float min, float max) {
 
 /* The code of the 8-bit float nearest to y, ties to even: a sign, 7 - m bits of
  * exponent with this bias and m of mantissa. If y would be subnormal, an
- * addition rounds it to units of the smallest one. What is too large becomes
- * `largest`, the code of the largest number. */
+ * addition rounds it to units of the smallest subnormal. A y that is too large
+ * becomes `largest`, the code of the largest number. */
 KV_FN uint32_t kv_to_f8(float y, int m, int bias, uint32_t largest) {
   uint32_t a = kv_bits(y) & 0x7fffffffu, r;
   uint32_t unit = (uint32_t)(127 + 24 - bias - m) << 23;
@@ -177,8 +175,8 @@ KV_FN uint32_t kv_to_f8(float y, int m, int bias, uint32_t largest) {
   return (r < largest ? r : largest) | (kv_bits(y) >> 24 & 0x80u);
 }
 
-/* The number of a float's code, exact. The code's bits, shifted to their place
- * in a binary32, are a number too small by 2^(difference of the biases); a
+/* The value of an 8-bit float's code, exact. The code's bits, shifted into a
+ * binary32, give a number that is too small by 2^(difference of the biases); a
  * product corrects that, also for subnormals. */
 KV_FN float kv_absmax_float(int rule, uint32_t code) {
   int e5 = rule == KV_RULE_E5M2;
@@ -187,7 +185,7 @@ KV_FN float kv_absmax_float(int rule, uint32_t code) {
   return kv_float(kv_bits(a) | (code & 0x80u) << 24);
 }
 
-/* The code of x, below 2^bits. scale: its run's, as stored. */
+/* The code of x, below 2^bits. scale: the run's, as stored. */
 KV_FN uint32_t kv_absmax_code(const kv_minmax *c, float scale, float x) {
   float y = scale > 0 ? kv_div(x, scale) : 0, top = kv_absmax_top(c);
   if (c->rule == KV_RULE_E4M3) return kv_to_f8(y, 3, 7, 0x7e);
@@ -197,8 +195,7 @@ KV_FN uint32_t kv_absmax_code(const kv_minmax *c, float scale, float x) {
   return (uint32_t)(int32_t)kv_add(kv_rint(y), top);
 }
 
-/* --- with a zero point -------------------------------------------------------
- */
+/* --- with a zero point --------------------------------------------------- */
 
 KV_FN kv_range kv_zeropoint_base(const kv_minmax *c, float min, float max) {
   float range = kv_sub(max, min), top = (float)((1 << c->bits) - 1);
@@ -228,8 +225,7 @@ KV_FN uint32_t kv_zeropoint_choose(const kv_minmax *c, const kv_range *p,
   return (uint32_t)(int32_t)kv_rint(kv_code_clamp(c, y));
 }
 
-/* --- by rule
- * ------------------------------------------------------------------ */
+/* --- by rule ------------------------------------------------------------- */
 
 /* Bytes of one stored number, and of all that a run stores. */
 KV_FN int kv_range_number(const kv_minmax *c) {
@@ -247,7 +243,7 @@ KV_FN kv_range kv_range_of(const kv_minmax *c, float min, float max) {
                                  : kv_zeropoint_fraction(c, min, max);
 }
 
-/* 0 if it cannot be coded. Call it before codes are made. */
+/* 0 if the run cannot be coded. Call it before coding. */
 KV_FN int kv_range_fits(const kv_minmax *c, float min, float max,
                         const kv_range *r) {
   int fits = kv_finite(r->scale) && kv_finite(r->other);
@@ -257,8 +253,8 @@ KV_FN int kv_range_fits(const kv_minmax *c, float min, float max,
   return fits && kv_finite(min) && kv_finite(max);
 }
 
-/* The code of x, below 2^bits, with what the run stores; with KV_RULE_UNROUNDED
- * pass kv_minmax_unrounded. */
+/* The code of x, below 2^bits. r: what the run stores or, with
+ * KV_RULE_UNROUNDED, kv_minmax_unrounded. */
 KV_FN uint32_t kv_range_code(const kv_minmax *c, const kv_range *r, float x) {
   if (kv_rule_minmax(c->rule)) return kv_minmax_choose(c, r, x);
   if (kv_rule_symmetric(c->rule)) return kv_absmax_code(c, r->scale, x);

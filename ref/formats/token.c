@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The format "token": a group is one row; `group` neighbouring elements of it
- * share a scale, and a minimum or zero point, by any rule of
+ * The format "token": a group is one row, and `group` neighboring elements of
+ * it share a scale, and a minimum or zero point, by any rule of
  * ref/formats/rules.h. A block has all scales, then all minima or zero points,
  * then the codes in the layout of ref/formats/minmax.h. Cost: O(width) each
  * way. Kernels code min-max codes in tiles; plain loops code the others.
@@ -24,8 +24,8 @@ static kv_coded_size size(const void *settings, int rows, int width) {
       .metadata = (size_t)(kv_minmax_runs(c, width) * kv_range_bytes(c))};
 }
 
-/* Codes elements first..end-1, which share run g of the row, by min-max codes;
- * lo and hi are the least and the largest of them. */
+/* Codes elements first..end-1, run g of the row, by a min-max rule. lo and hi
+ * are the smallest and the largest of them. */
 static bool in_tiles(const kv_minmax *c, int width, int g, const float *row,
                      int first, int end, float lo, float hi, char *out) {
   int runs = kv_minmax_runs(c, width);
@@ -59,7 +59,7 @@ static float get(const kv_minmax *c, const char *from) {
   return x;
 }
 
-/* The same by other rules. */
+/* The same by the other rules. */
 static bool in_line(const kv_minmax *c, int width, int g, const float *row,
                     int first, int end, float lo, float hi, char *out) {
   size_t each = (size_t)kv_range_number(c),
@@ -96,7 +96,7 @@ static bool encode(const void *settings, int rows, int width,
   return fits;
 }
 
-/* Reads a row that no kernel reads. */
+/* Decodes a row by a rule for which there is no kernel. */
 static void read_row(const kv_minmax *c, int width, const char *in,
                      float *out) {
   size_t each = (size_t)kv_range_number(c),

@@ -43,8 +43,6 @@ _Noreturn void kv_child_leave(void) {
   _exit(0);
 }
 
-/* --- what the child says ------------------------------------------------ */
-
 static void last_line(FILE *f, size_t size, char *out) {
   char line[400];
   *out = 0;
@@ -54,8 +52,6 @@ static void last_line(FILE *f, size_t size, char *out) {
     if (*line) snprintf(out, size, "%s", line);
   }
 }
-
-/* --- what it left ------------------------------------------------------- */
 
 static pid_t parent_of(const char *id) {
   char path[300], text[512];
@@ -93,16 +89,14 @@ static int end_orphans(void) {
   return n;
 }
 
-/* --- the parent --------------------------------------------------------- */
-
 static double now(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Waits for news of the child: until the pipe closes or a tick passes. Without
- * a pipe, polls soon at first and then less often. */
+/* Waits until the child's pipe closes or a tick passes. Without a pipe it
+ * polls, at first in short intervals and then in longer ones. */
 static void wait_a_little(int *pipe, int *tick) {
   struct pollfd from = {.fd = *pipe, .events = POLLIN};
   char byte;
@@ -157,8 +151,6 @@ static void hear(const kv_child *c, pid_t id, int pipe, const atomic_bool *ok,
   out->code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
   if (c->adopts) out->left = end_orphans();
 }
-
-/* --- the child ---------------------------------------------------------- */
 
 static _Noreturn void begin(const kv_child *c, FILE *noise) {
   int nothing = open("/dev/null", O_RDONLY);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Counters to which layers in flight on several threads add, for the ledger and
- * memory layouts (cost.c, sim/replay/layout/layouts_part.h). They are integers,
- * so the order of adding does not matter. Read them when nobody adds any more.
- * Cannot fail.
+ * memory layouts (sim/replay/measure/cost.c, sim/replay/layout/layouts_part.h).
+ * They are integers, so the order of adding does not matter. Read them once no
+ * thread adds. Cannot fail.
  */
 #ifndef KV_REF_COUNTER_H
 #define KV_REF_COUNTER_H
@@ -13,7 +13,7 @@
 
 typedef _Atomic int64_t kv_counter;
 
-/* The value, exact while nobody adds. */
+/* The value, exact once no thread adds. */
 static inline int64_t kv_counter_get(const kv_counter *c) {
   return atomic_load_explicit(c, memory_order_relaxed);
 }

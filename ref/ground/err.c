@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Errors as sentences, and zeroed memory, the allocation of which may fail.
+ * Errors as sentences, and the allocation of zeroed memory.
  */
 #include "ref/ground/err.h"
 #include "ref/ground/large.h"
@@ -23,17 +23,17 @@ kv_rc kv_fail(kv_err *e, kv_rc rc, const char *format, ...) {
   return rc;
 }
 
-/* calloc of large blocks maps zero pages that cost nothing until written;
- * 64-byte alignment is found inside and the start is not kept, so blocks come
- * from aligned_alloc and only small ones are cleared by hand. */
+/* calloc would map large blocks as zero pages, but not align them to 64 bytes,
+ * and an aligned address within a block could not be passed to free. So blocks
+ * come from aligned_alloc. Only small ones are cleared here. */
 static void *zalloc_at(size_t align, size_t count, size_t size) {
   if (size && count > (SIZE_MAX - 4095) / size) return NULL;
   size_t bytes = count * size;
   size_t whole = (bytes + 63) / 64 * 64;
   void *p = aligned_alloc(align, whole ? whole : 64);
   if (!p) return NULL;
-  /* Pages of a fresh large block are zero already, but a reused block's are
-   * not: giving them back to the kernel makes them zero without touching. */
+  /* Pages of a fresh large block are zero, but a reused block's are not. Giving
+   * them back to the kernel makes them zero without touching them. */
   uintptr_t a = ((uintptr_t)p + 4095) & ~(uintptr_t)4095;
   uintptr_t z = ((uintptr_t)p + whole) & ~(uintptr_t)4095;
   if (whole < 1 << 20 || madvise((void *)a, z - a, MADV_DONTNEED) != 0) {

@@ -38,8 +38,7 @@ static void set(uint32_t to) {
 }
 #elif defined(__aarch64__)
 
-/* FPCR: bit 24 FZ, 22 and 23 the rounding mode, 19 FZ16, 15 and 8 to 12
- * traps. */
+/* FPCR: bit 24 FZ, 22 and 23 rounding, 19 FZ16, 15 and 8 to 12 traps. */
 static const struct {
   uint32_t bits, ground;
   const char *words;

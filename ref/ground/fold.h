@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A 64-bit hash of a row of words: XXH64 with seed 0 (xxHash, Y. Collet),
- * streaming: begin, any number of adds, end. A single different word always
- * changes it; several do, except by chance. It is for finding faults: several
- * times as fast as SHA-256, but no protection against deliberate collisions.
- * Never fails, owns nothing.
+ * streaming: begin, any number of adds, end. Changing one word always changes
+ * the hash; changing several does, except by chance. It is for finding faults:
+ * several times as fast as SHA-256, but no protection against deliberate
+ * collisions. Never fails, owns nothing.
  */
 #ifndef KV_REF_FOLD_H
 #define KV_REF_FOLD_H

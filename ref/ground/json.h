@@ -23,23 +23,21 @@
 /* One document. The caller owns and closes out. */
 typedef struct kv_json {
   FILE *out;
-  bool comma; /* this object or array has a value already */
+  bool comma; /* this object or array already has a value */
 } kv_json;
 
-/* Begins an object, '{', or an array, '['; and ends it, '}' or ']'. */
+/* Begin and end an object ('{', '}') or an array ('[', ']'). */
 void kv_json_open(kv_json *j, const char *key, char bracket);
 void kv_json_close(kv_json *j, char bracket);
 /* One value each. text is not NULL; it is quoted and escaped here. */
 void kv_json_null(kv_json *j, const char *key);
 void kv_json_text(kv_json *j, const char *key, const char *text);
 void kv_json_integer(kv_json *j, const char *key, int64_t value);
-/* The same, but null if there is nothing to write: a text that is NULL or "", a
- * count below 0. */
+/* The same, but null for a text that is NULL or "" and for a count below 0. */
 void kv_json_text_or_null(kv_json *j, const char *key, const char *text);
 void kv_json_count_or_null(kv_json *j, const char *key, int64_t count);
 /* The shortest decimal that reads back to the same bits, always with a point or
- * an exponent, so that a column has one type. NaN and infinities become null.
- */
+ * an exponent, so that a column has one type. Null for NaN and infinities. */
 void kv_json_real(kv_json *j, const char *key, double value);
 /* A value that is already JSON: `json` is written unchanged. */
 void kv_json_raw(kv_json *j, const char *key, const char *json);

@@ -11,7 +11,7 @@
 #  define MADV_COLLAPSE 25
 #endif
 
-/* The first page that begins at or behind p; the last one that ends before. */
+/* p rounded up, or down, to a multiple of a large page. */
 static uintptr_t page_up(const void *p) {
   return ((uintptr_t)p + KV_LARGE_PAGE - 1) / KV_LARGE_PAGE * KV_LARGE_PAGE;
 }
@@ -20,7 +20,7 @@ static uintptr_t page_down(const void *p) {
 }
 
 #ifdef MADV_HUGEPAGE
-/* Whole pages of a block. */
+/* Advises the system about the whole large pages within a block. */
 static void advise(void *block, size_t bytes, int what) {
   uintptr_t a = page_up(block), z = page_down((char *)block + bytes);
   if (z > a) madvise((void *)a, z - a, what);
@@ -34,7 +34,7 @@ void kv_large_once_full(void *block, size_t bytes) {
   advise(block, bytes, MADV_NOHUGEPAGE);
 }
 
-/* If the system cannot do it now, it may later. */
+/* Collapse acts now; if it fails, the system may make large pages later. */
 void kv_large_written(void *from, size_t bytes) {
   advise(from, bytes, MADV_HUGEPAGE);
   advise(from, bytes, MADV_COLLAPSE);

@@ -32,8 +32,7 @@ void kv_large_once_full(void *block, size_t bytes);
  * that was not in use. */
 void kv_large_filled(void *block, size_t from, size_t to);
 
-/* The same for `bytes` bytes that have all been written: every large page
- * within them. */
+/* The same for `bytes` written bytes: all large pages within them. */
 void kv_large_written(void *from, size_t bytes);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Numbers as text: ref/ground/number.h. "%.{n}g" is tried with growing n until
- * the text reads back; %g leaves trailing zeros out by itself, so the first
- * that does is the shortest.
+ * Numbers as text: ref/ground/number.h. "%.{n}g" is tried with growing n. The
+ * first text that reads back to the same bits is the shortest, because %g drops
+ * trailing zeros.
  */
 #include "ref/ground/number.h"
 
@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The thread's locale becomes "C"; without memory it stays as it is, which
- * in our programs is "C" too. */
+/* Sets the thread's locale to "C". Without memory it stays as it is, which in
+ * our programs is "C" too. */
 static locale_t enter(locale_t *before) {
   locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
   *before = uselocale(c);

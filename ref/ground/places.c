@@ -2,9 +2,10 @@
  *
  * Rows at other positions. Contract: ref/ground/places.h.
  *
- * The thread that first needs a row of a table makes it. A thread that needs it
- * meanwhile makes the same numbers for itself and does not wait. If the new
- * positions are those of the tokens, as without gaps, both share one table.
+ * The first thread that needs a row of a table makes it. A thread that needs it
+ * in the meantime computes the same numbers for itself and does not wait. If
+ * the new positions equal those of the tokens, as without gaps, both share one
+ * table.
  */
 #include "ref/ground/places.h"
 
@@ -31,8 +32,6 @@ struct kv_places {
 
 static kv_places *opened;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
-/* --- life --------------------------------------------------------------- */
 
 static int32_t place_of(const kv_places *p, int i) {
   return kv_rope_position(p->rope, 0) + i;
@@ -98,10 +97,7 @@ void kv_places_close(kv_places *p) {
   pthread_mutex_unlock(&lock);
 }
 
-/* --- turns -------------------------------------------------------------- */
-
-/* Sines and cosines of a position, row i of the table; own: a buffer for
- * them. */
+/* Sines and cosines of a position, row i of the table; own: a buffer. */
 static const float *row_of(const kv_places *p, const table *x, int i,
                            int32_t position, float *own) {
   float *row = x->sc + (size_t)i * (size_t)p->d;

@@ -9,8 +9,7 @@
  *
  * Places are p[0] + i, i < n_tokens. Sines and cosines of a position are
  * computed when first needed. Everything that opens the rotations of one
- * request at the same time shares them. This working memory is charged to
- * nobody.
+ * request at the same time shares them. No ledger counts this working memory.
  */
 #ifndef KV_REF_PLACES_H
 #define KV_REF_PLACES_H

@@ -81,9 +81,9 @@ void kv_rope_table(const float *inv_freq, int d, int32_t position, float *sc) {
   }
 }
 
-/* Pairs (first, second): i and i + d/2, or 2i and 2i + 1. Products are
- * rounded before the fma (arithmetic 6); both of a pair are read before
- * either is written, so y may be x. */
+/* Pairs (first, second): i and i + d/2, or 2i and 2i + 1. Products are rounded
+ * before the fma (arithmetic 6). Both of a pair are read before either is
+ * written, so y may be x. */
 static inline __attribute__((always_inline)) void
 turn(int d, int interleaved, const float *sc, const float *x, float *y) {
   const int step = interleaved ? 2 : 1, apart = interleaved ? 1 : d / 2;
@@ -122,8 +122,8 @@ move(int d, int step, int apart, const float *restrict from,
 }
 
 #if defined(__x86_64__)
-/* The same bodies where the processor has the instruction: a library call
- * for every fmaf is some ten times slower. */
+/* The same bodies for processors that have the instruction: a library call for
+ * every fmaf is about ten times slower. */
 __attribute__((target("fma"))) static void
 turn_fma(int d, int interleaved, const float *sc, const float *x, float *y) {
   turn(d, interleaved, sc, x, y);
@@ -181,9 +181,9 @@ void kv_rope_move(int d, int interleaved, const float *from, const float *to,
   }
 }
 
-/* --- turns of tokens ---------------------------------------------------- */
+/* --- rotations of tokens ------------------------------------------------- */
 
-/* table: what a distance gives, before and after. */
+/* Writes the mean rotation to table, which holds each distance's on the way. */
 static void mean_turn(const kv_rope *rope, int d, int ahead, int64_t *sum,
                       float *table) {
   for (int f = 1; f <= ahead; f++) {

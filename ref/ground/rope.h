@@ -13,8 +13,7 @@
 #include "ref/ground/shape.h"
 #include <stdbool.h>
 
-/* RoPE position of token t: the recorded one, or t if rope is NULL or has no
- * positions. */
+/* RoPE position of token t: the recorded one, or t if there is none. */
 static inline int32_t kv_rope_position(const kv_rope *rope, uint32_t t) {
   return rope && rope->positions ? rope->positions[t] : (int32_t)t;
 }
@@ -62,8 +61,7 @@ kv_rc kv_turns_open(const kv_rope *rope, int n_tokens, int d, int ahead,
                     kv_turns *out, kv_err *e);
 void kv_turns_close(kv_turns *t);
 /* Rotates token t's key [d] in place: kv_turn_back to its state before RoPE, up
- * to rounding; kv_turn_forth to its position again. At position 0 it does not
- * change. */
+ * to rounding; kv_turn_forth to its position. No change at position 0. */
 void kv_turn_back(const kv_turns *turns, uint32_t t, float *key);
 void kv_turn_forth(const kv_turns *turns, uint32_t t, float *key);
 

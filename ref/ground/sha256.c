@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * SHA-256 (FIPS 180-4): streaming, and the compression in plain C. Contract:
- * ref/ground/sha256.h. Whole blocks are hashed where they lie; only a block's
- * beginning is kept in the tail.
+ * ref/ground/sha256.h. Whole blocks are hashed in place; only the start of an
+ * unfinished block is kept in the tail.
  */
 #include "ref/ground/sha256.h"
 #include "ref/ground/sha256_blocks.h"

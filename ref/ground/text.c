@@ -90,8 +90,8 @@ enum { WORD = 32 };
 
 static size_t least_of(size_t a, size_t b) { return a < b ? a : b; }
 
-/* Edits between two words shorter than WORD: a letter more, less, or another,
- * or two neighbours in the wrong order. */
+/* Edits between two words shorter than WORD: a letter added, removed or
+ * replaced, or two neighboring letters swapped. */
 static size_t distance(const char *a, const char *b) {
   size_t d[WORD][WORD], na = strlen(a), nb = strlen(b);
   for (size_t i = 0; i <= na; i++) d[i][0] = i;
@@ -106,8 +106,8 @@ static size_t distance(const char *a, const char *b) {
   return d[na][nb];
 }
 
-/* One edit in three letters, two in five, three in eight: more edits are
- * another word. One or two letters match only a word that begins with them. */
+/* A word of three letters may differ by one edit, of five by two, of eight by
+ * three. One or two letters match only a word that begins with them. */
 static bool is_near(size_t edits, size_t length) {
   return edits == 0 || (length > 2 && 3 * edits <= length + 1);
 }

@@ -58,8 +58,6 @@ int kv_threads_can(int wanted) {
 
 int kv_threads(void) { return kv_threads_can(omp_get_max_threads()); }
 
-/* --- the end ------------------------------------------------------------ */
-
 static const char *watched;
 static pid_t self;
 static atomic_bool ours;

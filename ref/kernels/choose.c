@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which kernel sets this machine can run. Contract: ref/kernels/kernels.h. The
- * sets are one list, best last; the fallback of a set is the next one down that
- * runs here. Detection includes the operating system's part (the compilers'
- * cpu_supports reads XGETBV). The best set is found once and then costs a load:
- * rows are read through it one by one, and in a virtual machine cpuid exits to
- * the host.
+ * The kernel sets that this machine can run. Contract: ref/kernels/kernels.h.
+ * The sets are one list, best last; the fallback of a set is the next one down
+ * that runs here. Detection includes the operating system's part (the
+ * compilers' cpu_supports reads XGETBV). The best set is found once and then
+ * costs a load: rows are read through it one by one, and in a virtual machine
+ * cpuid exits to the host.
  */
 #include "config.h"
 #include "ref/kernels/kernels.h"

@@ -3,12 +3,12 @@
  * The kernel code_logits (ref/kernels/kernels.h): logits over stored rows of
  * codes. Each element is decoded in a register and never written, so a decode
  * step reads the stored bytes once and nothing else. Below are the kernels
- * code_weigh, weighted sums of such rows, and minmax, which decodes rows. The
- * values of elements and the order of each chain are those of rows decoded
- * first (minmax, logits.h, weigh.h), so bits are the same. A column is an
- * element of a row. Part of ref/kernels/kernels.c.
+ * code_weigh, weighted sums of such rows, and minmax, which decodes rows.
+ * Elements and the order of each chain are those of rows decoded first (minmax,
+ * logits.h, weigh.h), so the bits are the same. A column is an element of a
+ * row. Part of ref/kernels/kernels.c.
  *
- * A code becomes a float in place in a word of four bytes (code_of): all other
+ * A code becomes a float within its word of four bytes (code_of): all other
  * bits are cleared and the word is converted, so the float is exactly the code
  * times a power of two, by which its scale is divided. fma(code * 2^at, scale *
  * 2^-at, min) is fma(code, scale, min), bit for bit: both round the same number
@@ -32,8 +32,7 @@ enum {
                        this: a register of any set is within one run */
 };
 
-/* The kernel codes_suit: whole words of each plane, whole registers of a run.
- */
+/* The kernel codes_suit: whole words of a plane, whole registers of a run. */
 static bool codes_suit(int bits, int run, int width) {
   bool planes = width * bits % (8 * CODE_COLUMNS) == 0;
   return (bits == 2 || bits == 4 || bits == 8) && planes &&
@@ -54,8 +53,8 @@ INLINE code_shape code_shape_of(int bits, int run, int width) {
 
 enum { SCALE, MINIMUM, RANGES }; /* numbers of a key for each run */
 
-/* The place in the scratch at `out` of number h of a block, of its scales and
- * then its minima. */
+/* Where number h of a block is stored in the scratch at `out`. Numbers are the
+ * block's scales, then its minima. */
 INLINE float *range_at(const code_shape *of, int h, float *out) {
   int run = h < of->runs ? h : h - of->runs;
   return out + (run * RANGES + (h < of->runs ? SCALE : MINIMUM)) * KV_PACK;
@@ -94,12 +93,7 @@ INLINE void pack_ranges(const code_shape *of, bytes *const *key, float *out) {
   }
 }
 
-/* --- while others are used ------------------------------------------------
- * Packing waits for shuffles and for memory, logits of one query wait for the
- * FMA. In turns they take the sum of both times, interleaved little more than
- * the second (measured: AMD EPYC). So while a tile of some keys is computed, as
- * many later keys are packed into other lanes of the scratch: COLUMNS_MANY
- * words of LANES keys at a time, in PACK_STEPS steps. */
+/* --- packing during a tile ----------------------------------------------- */
 
 typedef struct code_carry {
   bytes *const *row; /* [LANES] keys; then those of the next register */
@@ -111,8 +105,8 @@ typedef struct code_carry {
   int every; /* such blocks from words to words */
 } code_carry;
 
-/* Step `step` of PACK_STEPS of packing the current words, which are kept in
- * `word` between steps; the last one stores them. */
+/* Does step `step` of PACK_STEPS of packing the current words, which stay in
+ * `word` between steps. The last step stores them. */
 INLINE void carry_step(int step, const code_shape *of, const code_carry *c,
                        vint *word) {
   pack_step(step, c->row, 4 * (size_t)(of->runs + c->x), word);
@@ -120,7 +114,7 @@ INLINE void carry_step(int step, const code_shape *of, const code_carry *c,
     store_words(COLUMNS_MANY, word, c->word + (size_t)c->x * KV_PACK);
 }
 
-/* Advances to the next words; after the last ones packs the ranges of their
+/* Advances to the next words. After the last ones it packs the ranges of their
  * keys and advances to the next register of keys. */
 INLINE void carry_on(const code_shape *of, code_carry *c) {
   c->wait = c->every;
@@ -142,7 +136,7 @@ INLINE float code_unit(int bits, int at) {
   return at + bits == 32 ? 1.0f : 1.0f / (float)(1u << at);
 }
 
-/* A call of the kernel. q, ldq, scale, s and lds are its arguments; s moves on
+/* A call of the kernel. q, ldq, scale, s and lds are its arguments; s advances
  * with the keys. */
 typedef struct code_keys {
   code_shape of;
@@ -154,25 +148,24 @@ typedef struct code_keys {
   float scale;
   float *s;
   size_t lds;
-  uint32_t *word;    /* the scratch : codes, [word][KV_PACK] */
+  uint32_t *word;    /* codes in the scratch, [word][KV_PACK] */
   float *range;      /* scales and minima, [run][RANGES][KV_PACK] */
   const char *ahead; /* in the next rows, the address to fetch next */
   int lines; /* of 64 bytes to fetch in a turn of a tile's loop, while the first
                 queries are served */
 } code_keys;
 
-/* Memory is never idle for long if the rows of the next scratch are fetched
- * while this one is used. If packing and tiles take turns, they do not fit into
- * the first-level cache together with the scratch and the rows it was made
- * from: 8-bit rows fetched there cost a quarter more. If both are interleaved,
- * rows are fetched to the second-level cache KEYS_FAR bytes early and to the
- * first one before they are packed: either alone costs a tenth to a fifth more
- * (measured: AMD EPYC). Rows are assumed to be contiguous; if they are not,
- * nothing is fetched. */
+/* The rows of the next scratch are fetched while this one is used, so that
+ * memory is never idle for long. If packing and tiles take turns, those rows do
+ * not fit into the first-level cache together with the scratch and the rows it
+ * was made from: 8-bit rows fetched there cost a quarter more. If both are
+ * interleaved, rows are fetched to the second-level cache KEYS_FAR bytes early
+ * and to the first one before they are packed: either alone costs a tenth to a
+ * fifth more (measured: AMD EPYC). Only contiguous rows are fetched. */
 enum { KEYS_FAR = 24 << 10 };
 
 /* Sets k->ahead and k->lines for tiles of `tile` registers of keys, whose loop
- * does `turn` columns a turn. */
+ * handles `turn` columns a turn. */
 INLINE void plan_ahead(int tile, int turn, code_keys *k) {
   size_t size = (size_t)(4 * k->of.runs + k->of.plane), all = KV_PACK * size;
   const char *first = row_ahead(k->key, k->known, KV_PACK);
@@ -247,7 +240,7 @@ INLINE void one_word(tile_kind t, int shift, const code_walk *at, int ahead,
   four_columns(t, shift, word, at, at->q + 4 * ahead, a);
 }
 
-/* Sixteen columns, and packing if it is due. */
+/* Sixteen columns, and packing if a step of it is due. */
 INLINE void words_of_16(tile_kind t, int shift, bool due, const code_shape *of,
                         const code_walk *at, vec a[][4]) {
   vint packed[COLUMNS_MANY];
@@ -286,8 +279,8 @@ INLINE void code_plane(tile_kind t, int shift, const code_shape *of,
   }
 }
 
-/* What a tile also packs: the keys after its own, for the lanes after its own.
- * The last key fills missing ones, for which pointers are made in `room`. */
+/* What a tile packs besides: the keys after its own, for the lanes after its
+ * own. Missing keys repeat the last one, with pointers made in `room`. */
 INLINE code_carry carry_beside(tile_kind t, const code_keys *k, int lane,
                                bytes **room) {
   const int keys = t.vectors * LANES, first = lane + keys;
@@ -304,8 +297,7 @@ INLINE code_carry carry_beside(tile_kind t, const code_keys *k, int lane,
   return c;
 }
 
-/* The tile of t.rows queries from i on and the keys from `lane` on: writes
- * their logits. */
+/* The tile of t.rows queries from i on and keys from `lane` on. */
 INLINE void code_tile(tile_kind t, code_keys *k, int i, int lane) {
   const code_shape of = k->of;
   const uint32_t *word = k->word + lane;
@@ -339,8 +331,8 @@ INLINE void code_tile(tile_kind t, code_keys *k, int i, int lane) {
 }
 
 /* code_keys_BITS_ROWS_CARRIES: tiles of all keys in the scratch for ROWS
- * queries from i on; a function a number of queries, and one for a query that
- * carries. */
+ * queries from i on. One function for each number of queries, and one more for
+ * a single query that carries. */
 #define CODE_KEY_TILES(X, b)                                                   \
   X(b, 1, CODE_VECTORS_ONE, 0)                                                 \
   X(b, 2, CODE_VECTORS, 0)                                                     \
@@ -376,9 +368,9 @@ INLINE void pack_keys_of(const code_keys *k, int n) {
   }
 }
 
-/* Functions with a copy of k, not inlined: otherwise the compiler reads the
- * caller's again after every store into the scratch (measured: a twentieth of
- * the time of AVX2). */
+/* A function with its own copy of k, not inlined. Otherwise the compiler
+ * reloads the caller's k after every store into the scratch (measured: a
+ * twentieth of the time of AVX2). */
 #define OWN_COPY __attribute__((noinline)) static void
 
 /* Many queries: KV_PACK keys are packed, then used for all of them. */
@@ -429,8 +421,6 @@ static void code_logits(int m, int n, int d, const float *q, size_t ldq,
     keys_in_turns(k, m, n, key);
 }
 
-/* --- weighted sums -------------------------------------------------------- */
-
 /* The kernel code_weigh (ref/kernels/kernels.h): weighted sums over stored rows
  * of codes. Lanes of a register are columns: LANES bytes of a row are as many
  * columns of each plane. */
@@ -455,13 +445,13 @@ INLINE run_place place_of(const code_shape *of, int x) {
   return (run_place){2 * run, 2 * ((size_t)of->runs + run)};
 }
 
-/* Later rows are fetched while these are used, by every band its part of them;
- * after the last one those of the next call, which are mostly there. One band
- * of whole rows waits for memory: its rows go to the first-level cache. Several
- * bands reuse rows and wait less: theirs go to the second-level one, so few
- * rows ahead that a processor's own prefetching of streams is not disturbed
- * (measured: AMD EPYC; one way for both costs up to a seventh of the time). A
- * line that two rows share is fetched once. */
+/* Later rows are fetched while these are used. Every band fetches its share,
+ * and after the last row those of the next call, which mostly follow. A single
+ * band of whole rows waits for memory, so its rows go to the first-level cache.
+ * Several bands reuse rows and wait less, so theirs go to the second-level one,
+ * and few enough rows ahead not to disturb the processor's own prefetching of
+ * streams (measured: AMD EPYC; one way for both costs up to a seventh of the
+ * time). A line that two rows share is fetched once. */
 enum {
   ROWS_AHEAD = 12,
   ROWS_NEAR = 24
@@ -494,9 +484,9 @@ INLINE void fetch_ahead(code_ahead *a) {
   a->wait = a->bands - 1;
 }
 
-/* The sums of `rows` heads in the columns of `loads` registers of bytes from
- * byte j on. runs: 1 if all these columns are of one run, else the number of
- * planes, each of which is within one. */
+/* Sums of `rows` heads in the columns of `loads` registers of bytes from byte j
+ * on. runs: 1 if all these columns are of one run, else the number of planes,
+ * each of which is within one run. */
 INLINE void code_band(int bits, int rows, int loads, int runs,
                       const code_values *w, int j) {
   const int planes = 8 / bits, plane = w->of.plane, n = w->n;
@@ -584,8 +574,6 @@ static void code_weigh(int m, int n, int d_v, const float *p, size_t ldp,
   }
 }
 
-/* --- decoding ------------------------------------------------------------- */
-
 /* The kernel minmax (ref/kernels/kernels.h): decodes rows of codes. Plain loops
  * over neighbouring elements, which the compiler vectorises at the set's width;
  * an element has the same bits in every set. */
@@ -610,13 +598,13 @@ INLINE float half_at(bytes *at, int i) {
   return kv_half_at(at + 2 * (size_t)i);
 }
 
-/* A code times a scale is exact in binary32, so product and sum are the fused
- * operation. */
+/* A code times a scale is exact in binary32, so this is the fused operation. */
 INLINE float placed(float code, float scale, float min) {
   return kv_add(kv_mul(code, scale), min);
 }
 
-/* x[i] = placed(x[i]), i < n, each with its own scale; with one for all. */
+/* place_each: x[i] = placed(x[i]) for i < n, each with its own scale.
+ * place_run: with one scale for all. */
 INLINE void place_each(int n, bytes *scale, bytes *min, float *restrict x) {
   for (int i = 0; i < n; i++)
     x[i] = placed(x[i], half_at(scale, i), half_at(min, i));
@@ -626,7 +614,7 @@ INLINE void place_run(int n, float scale, float min, float *x) {
   for (int i = 0; i < n; i++) x[i] = placed(x[i], scale, min);
 }
 
-/* A whole row: out[0..width) holds codes and becomes numbers. */
+/* Turns a whole row of codes, out[0..width), into numbers. */
 INLINE void place(int width, int run, bytes *scale, bytes *min, float *out) {
   if (run == 1) {
     place_each(width, scale, min, out);

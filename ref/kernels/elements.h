@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The kernels that work along one row (widen, max .. fix_rows and log of
- * ref/kernels/kernels.h): element by element or as an integer sum, so any width
- * gives the same bits. Part of ref/kernels/kernels.c.
+ * ref/kernels/kernels.h). They work element by element or add integers, so any
+ * width gives the same bits. Part of ref/kernels/kernels.c.
  */
 #ifndef KV_REF_KERNELS_ELEMENTS_H
 #define KV_REF_KERNELS_ELEMENTS_H
 
-/* Element x of a row as fp32, and elements x .. x + LANES - 1. */
+/* Element x of a row as fp32; below, elements x .. x + LANES - 1. */
 INLINE float one_of(kv_dtype type, bytes *row, size_t x) {
   uint16_t h;
   float f;
@@ -47,7 +47,7 @@ static void widen(kv_dtype type, const void *in, size_t n, float *out) {
   }
 }
 
-/* Four running maxima hide the latency; the order of a maximum is free. */
+/* Four running maxima hide the latency; the order does not change a maximum. */
 static float max(const float *s, int n) {
   vec m0 = v_one(s[0]), m1 = m0, m2 = m0, m3 = m0;
   int i = 0;
@@ -62,8 +62,8 @@ static float max(const float *s, int n) {
   return v_top(v_max(v_max(m0, m1), v_max(m2, m3)));
 }
 
-/* The same, with a register that becomes NaN if a value is not finite, because
- * zero times that value is NaN. */
+/* The same. One register becomes NaN if a value is not finite, because zero
+ * times that value is NaN. */
 static float max_finite(const float *s, int n, bool *finite) {
   const vec zero = v_one(0.0f);
   vec m[4], z[4];
@@ -99,7 +99,7 @@ INLINE vec v_expm(vec x) {
   q = v_fma(q, r, v_one(0x1.fffffcp-2f));
   q = v_fma(q, r, one);
   q = v_fma(q, r, one);
-  /* k is in the low bits of t; the others leave at the top. */
+  /* k is in the low bits of t; the shift drops the others */
   return v_keep_sum(x, -87.0f, v_bits(q), vi_shl23(v_bits(t)));
 }
 
@@ -229,7 +229,7 @@ static int64_t exp_mass(const float *less, float t, int n, int64_t *fallen) {
   return masses(less, t, n, fallen);
 }
 
-/* After i elements at most i + LANES are written. */
+/* After i elements, at most i + LANES are written. */
 static int at_least(const float *s, int n, float least, float *value,
                     int32_t *place) {
   int m = 0, i = 0;
@@ -329,15 +329,13 @@ static void log_of(const float *x, int n, float *y) {
   }
 }
 
-/* --- activations ---------------------------------------------------------- */
-
 /* Activations along a row, ref/ground/activation.h and softcap.h step for step,
  * by vectors. Part of ref/kernels/kernels.c; the three static functions without
  * INLINE are its kernels softcap, silu_times and gelu (ref/kernels/kernels.h).
  */
 
-/* In each lane yes where x < 0, else no. One of two sums is +0, whose bits are
- * 0. */
+/* In each lane yes where x < 0, else no: their bits are added after the other
+ * one became +0, whose bits are 0. */
 INLINE vec v_where_below(vec x, vec yes, vec no) {
   vint zero = vi_one(0), below, rest;
   below =
@@ -346,7 +344,7 @@ INLINE vec v_where_below(vec x, vec yes, vec no) {
   return v_float(vi_add(below, rest));
 }
 
-/* -x, but +0 for either zero; |x|. */
+/* v_negative: -x, but +0 for either zero. v_magnitude: |x|. */
 INLINE vec v_negative(vec x) { return v_sub(v_one(0.0f), x); }
 INLINE vec v_magnitude(vec x) { return v_max(x, v_negative(x)); }
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The row kernels, one source for every instruction set: compiled once a set
- * with KV_VEC_HEADER naming the header that gives the vectors (see
+ * The row kernels, one source for every instruction set. It is compiled once a
+ * set, with KV_VEC_HEADER naming the header that gives the vectors (see
  * ref/kernels/vec.h and Makefile.am). Contract: ref/kernels/kernels.h. All bits
- * are fixed by ref/ground/arith.h; here is only which chains share a register.
+ * are fixed by ref/ground/arith.h; this file only decides which chains share a
+ * register.
  */
 #include KV_VEC_HEADER
 

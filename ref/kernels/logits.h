@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The kernel logits (ref/kernels/kernels.h): every (query, key) pair is one
+ * The kernel logits (ref/kernels/kernels.h). Every (query, key) pair is one
  * chain of fma over x ascending from +0 (arithmetic 1), so lanes are keys and
  * nothing is ever split along x. Part of ref/kernels/kernels.c.
  *
  * KV_PACK keys at a time are transposed into the scratch, [x][KV_PACK], and
- * tiles of queries x vectors run over x with their chains in registers.
- * 16-bit keys stay 16 bits wide in the scratch while the queries are few
- * (decoding: the transpose is then the cost, and is bound by the shuffle
- * port); with many queries each element is widened once instead.
+ * tiles of queries x vectors run over x with their chains in registers. 16-bit
+ * keys stay 16 bits wide in the scratch while the queries are few (decoding:
+ * the transpose is then the cost, and is bound by the shuffle port); with many
+ * queries each element is widened once instead.
  */
 #ifndef KV_REF_KERNELS_LOGITS_H
 #define KV_REF_KERNELS_LOGITS_H
@@ -161,8 +161,8 @@ static void pack_rows_32(bytes *const *row, int d, float *out) {
       memcpy(out + (size_t)x * KV_PACK + i, row[i] + 4 * x, 4);
 }
 
-/* bfloat16 rows to floats: a pair of columns is moved as one word, of which
- * either half, with zeros below it, is an element. */
+/* bfloat16 rows to floats. A pair of columns moves as one word; either half of
+ * the word, with zeros below it, is an element. */
 static void pack_rows_bf16(bytes *const *row, int d, float *out) {
   const int pairs = 2 * COLUMNS_32;
   int x = 0;
@@ -180,7 +180,7 @@ static void pack_rows_bf16(bytes *const *row, int d, float *out) {
       out[(size_t)x * KV_PACK + (size_t)i] = one_of(KV_BF16, row[i], (size_t)x);
 }
 
-/* fp16 rows to floats by way of 16 columns at a time. */
+/* fp16 rows to floats, 16 columns at a time. */
 static void pack_rows_f16(bytes *const *row, int d, float *out) {
   uint16_t block[COLUMNS_16 * KV_PACK];
   int x = 0;
@@ -236,14 +236,11 @@ static void logits(int m, int n, int d, const float *q, size_t ldq,
   }
 }
 
-/* --- bounds of boxes ------------------------------------------------------ */
-
 /* The kernel box_bound: u[t] is Quest's bound (arithmetic 5) of a query q[d]
- * over box t of n, which has the least (lo) and the largest (hi) of every
+ * over box t of n, which has the smallest (lo) and the largest (hi) of every
  * element x of a page's keys. ref/kernels/kernels.h defines the tiles of 16
  * boxes and the size of u. Vector lanes are boxes, each one chain of rounded
- * additions over x. Part of ref/kernels/kernels.c, which includes the vectors
- * (ref/kernels/vec.h) before.
+ * additions over x.
  *
  * v_max may return either zero for a -0 and a +0: the sum starts from +0, can
  * never become -0, and adding either zero to it gives the same bits. */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The kernel similar (ref/kernels/kernels.h): cosines of rows of unit length,
- * each pair once: every one is a chain of fma over x (arithmetic 5), computed
- * by the tiles of ref/kernels/logits.h, and is added to two sums as an integer.
+ * each pair once. A cosine is a chain of fma over x (arithmetic 5), computed by
+ * the tiles of ref/kernels/logits.h, and is added to two sums as an integer.
  * Part of ref/kernels/kernels.c.
  *
  * A tile is BAND rows against at most KV_PACK columns. Its cosines stay in the
  * first-level cache while they are rounded, added and compared. A cosine is at
- * most a little above 1, so that BAND of them stay within an int32.
+ * most a little above 1, so BAND of them stay within an int32.
  */
 #ifndef KV_REF_KERNELS_SIMILAR_H
 #define KV_REF_KERNELS_SIMILAR_H
@@ -40,7 +40,7 @@ INLINE uint64_t similar_row(const similarity *t, const float *s, bool both,
   return above;
 }
 
-/* A band of rows before the columns, which begin at row `first`: sum and last
+/* A band of rows before the columns, which begin at row `first`. sum and last
  * are those of the band's rows. */
 static void similar_before(similarity *t, int first, int64_t *sum,
                            int32_t *last) {
@@ -55,8 +55,7 @@ static void similar_before(similarity *t, int first, int64_t *sum,
       vi_widen_add(vi_one(0), 0, down[v], t->column + v * LANES);
 }
 
-/* The columns' own rows: each pair occurs both ways, and each row with itself.
- */
+/* The columns' own rows: each pair occurs both ways, a row also with itself. */
 static void similar_among(similarity *t, int rows, int first, int64_t *sum,
                           int32_t *last) {
   for (int r = 0; r < rows; r++) {
@@ -66,8 +65,8 @@ static void similar_among(similarity *t, int rows, int first, int64_t *sum,
   }
 }
 
-/* Each column's last row above the least, if there is one in the band; `open`:
- * the columns that exist. */
+/* Sets each column's last row above the least, if the band has one. open: the
+ * columns that exist. */
 static void similar_find(const similarity *t, int i, uint64_t open,
                          int32_t *last) {
   for (int r = BAND - 1; r >= 0 && open; r--) {
@@ -77,12 +76,11 @@ static void similar_find(const similarity *t, int i, uint64_t open,
   }
 }
 
-/* Rows i.. of a band against the columns; the next rows are fetched meanwhile.
- */
+/* Rows i.. of a band against the columns; fetches the next rows meanwhile. */
 static void similar_band(problem *p, const float *unit, int i, int rows) {
   const size_t d = (size_t)p->d;
   const void *from[2] = {unit + (size_t)i * d, unit + (size_t)(i + 1) * d};
-  p->key = from; /* the others follow at their distance (row_ahead) */
+  p->key = from; /* the others follow at the same distance (row_ahead) */
   p->known = 2;
   p->q = from[0];
   run_tiles(KV_F32, rows, p);
@@ -113,24 +111,22 @@ static void similar(int first, int n, int d, const float *unit, float least,
   for (int j = 0; j < n; j++) sum[first + j] += t.column[j];
 }
 
-/* --- the nearest rows ----------------------------------------------------- */
-
 /* The kernel nearest (ref/kernels/kernels.h): the nearest of many rows to each
  * of a few tokens, by products of the tiles of ref/kernels/logits.h. The tokens
- * are packed, the rows are processed a band at a time, and a row nearer than
- * the farthest of a token's so far replaces that one. */
+ * are packed and the rows processed a band at a time. A row nearer than a
+ * token's farthest so far replaces that one. */
 
 /* A call; k, n, which, found and value are its arguments. */
 typedef struct nearest_search {
   float s[BAND * KV_PACK]; /* products of a band; 0 in columns without token */
-  float farthest[KV_PACK]; /* of a token's rows; infinity: it has fewer than k
-                            */
+  float farthest[KV_PACK]; /* largest v among the token's rows; infinity: fewer
+                              than k */
   int k, n;
   float *value;
   int32_t *which, *found;
 } nearest_search;
 
-/* Inserts row i, of distance v, among those of token j; if it already has k,
+/* Inserts row i, of distance v, among those of token j. If it already has k,
  * the farthest is dropped. */
 static void nearest_enter(nearest_search *t, int j, int i, float v) {
   float *value = t->value + (size_t)j * (size_t)t->k;
@@ -145,7 +141,7 @@ static void nearest_enter(nearest_search *t, int j, int i, float v) {
   if (t->found[j] == t->k) t->farthest[j] = value[t->k - 1];
 }
 
-/* Row i against all tokens: s[KV_PACK] products, norm its own square norm. */
+/* Row i against all tokens: s[KV_PACK] products; norm: its own square norm. */
 static void nearest_row(nearest_search *t, const float *s, float norm, int i,
                         const int32_t *seen) {
   float v[KV_PACK];

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the vector headers share. A vector header (vec_portable.h, vec_avx2.h,
- * vec_avx512.h) gives one instruction set the same words, in which the kernels
- * are written; ref/kernels/kernels.c includes one of them first. A word takes
- * and returns registers, lane by lane; pointers are to LANES elements,
- * unaligned. A column is one place of all rows: an element, or 4 bytes.
+ * vec_avx512.h) defines the names below for one instruction set. The kernels
+ * are written in these names; ref/kernels/kernels.c includes one header first.
+ * Functions take and return registers, lane by lane; pointers are to LANES
+ * elements, unaligned. A column is one place of all rows: an element, or 4
+ * bytes.
  *
  *   LANES, vec, vint          how many floats, or int32, are in one register
  *   SET_NAME, SET_TABLE       the set's kv_kernels.name, and its table's
@@ -20,19 +21,20 @@
  *   v_above                   bit i: lane i is larger than that
  *   v_keep_sum                the float of the integers a + b where x >= least,
  *                             else +0 (also for NaN)
- *   v_spoil v_is_zero         z + 0 * x: NaN from an x on that is not finite;
+ *   v_spoil v_is_zero         z + 0 * x: NaN once an x is not finite;
  *                             are all lanes zero?
  *   vi_load vi_store          LANES integers of 32 bits, unaligned
- *   vi_keep                   what was loaded, to be used several times: where
- *                             registers are many it is not loaded again
+ *   vi_keep                   a loaded register that is used several times:
+ *                             sets with many registers do not load it again
  *   vi_of_bytes               LANES bytes, each to an integer
- *   vi_words                  the 4 bytes at some place of LANES rows
+ *   vi_words                  the 4 bytes at one offset of LANES rows
  *   v_of_half                 the low half of each lane, fp16, exact
  *   vi_down                   shifted down by so many bits, zeros shifted in
  *   vi_and                    bit by bit
  *   v_half                    one fp16 number in all lanes
- *   TABLE_BITS v_look         codes of so many bits have a number a lane: that
- *                             of the lowest bits of a lane
+ *   TABLE_BITS v_look         codes of at most so many bits are looked up:
+ *                             v_look takes the number that a lane's lowest
+ *                             bits select
  *   vrun v_run v_number       what codes of one scale and minimum stand for:
  *                             fma(code, scale, min), of lanes < 256
  *   vi_total                  the sum of all lanes modulo 2^32
@@ -41,9 +43,9 @@
  *   vi_shl16 vi_high16        the low half moved up; the high half
  *   v_pick                    lanes >= least, packed, and their places from
  *                             `at` on; returns how many. LANES are written
- *   pack_16 pack_words        transposes: see there
- *   pack_step                 PACK_STEPS of it are one of COLUMNS_MANY words
- *   CODE_CARRIES              are there registers to do them during a tile?
+ *   pack_16 pack_words        transposes: see each header
+ *   pack_step                 one of PACK_STEPS steps to COLUMNS_MANY words
+ *   CODE_CARRIES              are there registers for them during a tile?
  *   LOGIT_ROWS, WEIGH_ROWS    most queries of a block of registers
  *   LOGIT_TILES, WEIGH_TILES  X(type, queries, registers of keys or columns)
  *                             for each block, by queries from 1 on
@@ -71,9 +73,9 @@
 #endif
 
 enum {
-  COLUMNS_16 = 16, /* columns of 16 bits that pack_16 transposes */
-  COLUMNS_32 = 4,  /* of 32 bits that pack_words does */
-  PACK_STEPS = 4   /* pack_steps to COLUMNS_MANY of them */
+  COLUMNS_16 = 16, /* 16-bit columns that one pack_16 transposes */
+  COLUMNS_32 = 4,  /* 32-bit columns that one pack_words transposes */
+  PACK_STEPS = 4   /* pack_step calls for COLUMNS_MANY of them */
 };
 
 typedef const unsigned char bytes; /* a row: any type, any alignment */
@@ -99,12 +101,12 @@ INLINE int pick_each(int lanes, const float *lane, float least, int at,
  * buffer and delays the loads in use (measured: half the bandwidth). */
 INLINE void fetch(const void *line) { __builtin_prefetch(line, 0, 2); }
 
-/* Into the first-level cache, if so few loads are in use that none waits. */
+/* Into the first-level cache, where too few loads are in use to wait. */
 INLINE void fetch_near(const void *line) { __builtin_prefetch(line, 0, 3); }
 
-/* Where row j may be, to fetch it early. After the n known ones the last stride
- * is assumed to continue: the next call mostly starts there, and a prefetch of
- * an unmapped address does nothing. */
+/* Where row j probably is, to fetch it early. After the n known rows the last
+ * stride is assumed to continue: the next call mostly starts there, and a
+ * prefetch of an unmapped address does nothing. */
 INLINE const char *row_ahead(const void *const *row, int n, int j) {
   if (j < n) return row[j];
   uintptr_t last = (uintptr_t)row[n - 1];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * AVX2, FMA and F16C: 8 lanes. Words: ref/kernels/vec.h.
+ * AVX2, FMA and F16C: 8 lanes. Names: ref/kernels/vec.h.
  */
 #ifndef KV_REF_KERNELS_VEC_AVX2_H
 #define KV_REF_KERNELS_VEC_AVX2_H
@@ -144,8 +144,8 @@ INLINE void vi_widen_add(vint high, int bits, vint low, int64_t *acc) {
               _mm256_extracti128_si256(low, 1), acc + 4);
 }
 
-/* The integer nearest y, |y| < 2^51, even at ties: after y + 1.5 * 2^52 it
- * is the low bits of the double. */
+/* The integer nearest y, ties to even, |y| < 2^51: the low bits of the double y
+ * + 1.5 * 2^52. */
 INLINE __m256i nearest(__m256d y) {
   const __m256d magic = _mm256_set1_pd(0x1.8p52);
   __m256i t = _mm256_castpd_si256(_mm256_add_pd(y, magic));
@@ -172,8 +172,7 @@ INLINE void v_fix_add(vec p, int64_t *acc) {
 }
 
 /* out[x * KV_PACK + lane] = element x of row[lane], which begins at byte `at`,
- * x < 16: an 8 x 8 transpose in each half; column x ends low, column x + 8
- * high. */
+ * x < 16: an 8 x 8 transpose in each half, columns x low and x + 8 high. */
 INLINE void pack_16(bytes *const *row, size_t at, uint16_t *out) {
   __m256i a[8], b[8];
   UNROLL for (int i = 0; i < 8; i++) {
@@ -221,7 +220,7 @@ INLINE void pack_words(bytes *const *row, size_t at, vint *a) {
   }
 }
 
-/* No steps are saved by more words, and no register is free for them. */
+/* More words would save no step, and no register is free for them. */
 enum { COLUMNS_MANY = COLUMNS_32, CODE_CARRIES = 0 };
 INLINE void pack_step(int step, bytes *const *row, size_t at, vint *word) {
   if (step == 0) pack_words(row, at, word);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * AVX-512 (F, DQ, BW, VL): 16 lanes. Words: ref/kernels/vec.h.
+ * AVX-512 (F, DQ, BW, VL): 16 lanes. Names: ref/kernels/vec.h.
  */
 #ifndef KV_REF_KERNELS_VEC_AVX512_H
 #define KV_REF_KERNELS_VEC_AVX512_H
@@ -38,7 +38,7 @@ INLINE void v_store_part(float *p, int n, vec v) {
   _mm512_mask_storeu_ps(p, first(n), v);
 }
 
-/* Packed in registers: a packing store is slow on some machines. */
+/* Packed in a register: a packing store is slow on some machines. */
 INLINE int v_pick(vec v, float least, int at, float *value, int32_t *place) {
   __mmask16 in = _mm512_cmp_ps_mask(v, v_one(least), _CMP_GE_OQ);
   __m512i up =
@@ -60,7 +60,6 @@ INLINE float v_top(vec a) { return _mm512_reduce_max_ps(a); }
 INLINE vec v_from_f16(const void *p) {
   return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
 }
-/* One fp16 number in every lane. */
 INLINE vec v_half(bytes *p) {
   short h;
   memcpy(&h, p, 2);
@@ -158,7 +157,7 @@ INLINE void v_fix_add(vec p, int64_t *acc) {
   _mm512_storeu_si512(acc + 8, _mm512_add_epi64(b, fix_high(p)));
 }
 
-/* 16 bytes at `at` of four rows, one a quarter. */
+/* 16 bytes at `at` of four rows, one row in each quarter. */
 INLINE __m512i quarters(bytes *a, bytes *b, bytes *c, bytes *d) {
   __m512i z = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)a));
   z = _mm512_inserti32x4(z, _mm_loadu_si128((const __m128i *)b), 1);
@@ -166,7 +165,7 @@ INLINE __m512i quarters(bytes *a, bytes *b, bytes *c, bytes *d) {
   return _mm512_inserti32x4(z, _mm_loadu_si128((const __m128i *)d), 3);
 }
 
-/* 32 bytes at `at` of two rows, one a half. */
+/* 32 bytes at `at` of two rows, one row in each half. */
 INLINE __m512i halves(bytes *a, bytes *b) {
   __m512i z = _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)a));
   return _mm512_inserti64x4(z, _mm256_loadu_si256((const __m256i *)b), 1);
@@ -203,8 +202,8 @@ INLINE void pack_16(bytes *const *row, size_t at, uint16_t *out) {
   }
 }
 
-/* Word x of each quarter of four registers into register x, in the order of the
- * registers. */
+/* Transposes the words of four registers within each quarter: word x of each
+ * goes to register x, in the order of the registers. */
 INLINE void turn_words(vint *a) {
   __m512i b[4];
   UNROLL for (int i = 0; i < 2; i++) {
@@ -240,11 +239,11 @@ INLINE void pack_words(bytes *const *row, size_t at, vint *word) {
   turn_words(word);
 }
 
-/* One of four steps to word[x] = the lanes' 4 bytes at column x, x < 8, between
- * which other work may be done. Unlike pack_words it loads halves of registers,
- * rows i and i + 4 of the first 8 rows and of the last, so each half has 4
- * words and 4 more of one row. The last step joins the words of one column: 4
- * shuffles and inserts a word, where pack_words takes 5. */
+/* One of PACK_STEPS steps to word[x] = the lanes' 4 bytes at column x, x <
+ * COLUMNS_MANY. Other work may be done between steps. Unlike pack_words it
+ * loads halves of registers, rows i and i + 4 of the first 8 rows and of the
+ * last, so each half has 4 words and 4 more of one row. The last step joins the
+ * words of one column: 4 shuffles and inserts a word; pack_words takes 5. */
 enum { COLUMNS_MANY = 8, CODE_CARRIES = 1 };
 INLINE void pack_step(int step, bytes *const *row, size_t at, vint *word) {
   if (step == 0) load_halves(row, at, word);

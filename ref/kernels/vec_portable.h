@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Any machine: 4 lanes of the compilers' vector extension; and a few intrinsics
- * of SSE2, if available. Words: ref/kernels/vec.h.
+ * Any machine: 4 lanes of the compilers' vector extension, and a few intrinsics
+ * of SSE2, if available. Names: ref/kernels/vec.h.
  *
- * Without hardware FMA v_fma goes through binary64: the product of two
- * binary32 is exact there, the sum is rounded to odd (its error, by Knuth's
- * two-sum, decides the last bit), and 53 bits rounded to odd round once more
- * to 24 bits as the exact sum would (Boldo and Melquiond 2008), subnormals
- * and infinities included.
+ * Without hardware FMA v_fma goes through binary64. The product of two binary32
+ * is exact there. The sum is rounded to odd (its error, by Knuth's two-sum,
+ * decides the last bit), and 53 bits rounded to odd round once more to 24 bits
+ * as the exact sum would (Boldo and Melquiond 2008), subnormals and infinities
+ * included.
  */
 #ifndef KV_REF_KERNELS_VEC_PORTABLE_H
 #define KV_REF_KERNELS_VEC_PORTABLE_H
@@ -102,7 +102,7 @@ INLINE vint vi_one(uint32_t u) {
   int32_t i = (int32_t)u;
   return (vint){i, i, i, i};
 }
-/* They wrap, like the instructions; the result for NaN is unspecified bits. */
+/* Overflow wraps, as in the instructions. For NaN the bits are unspecified. */
 INLINE vint vi_add(vint a, vint b) { return (vint)((vbits)a + (vbits)b); }
 INLINE vint vi_sub(vint a, vint b) { return (vint)((vbits)a - (vbits)b); }
 INLINE vint vi_shl23(vint a) { return (vint)((vbits)a << 23); }
@@ -224,7 +224,7 @@ INLINE void pack_words(bytes *const *row, size_t at, vint *word) {
     word[x] = (vint){b[0][x], b[1][x], b[2][x], b[3][x]};
 }
 
-/* No steps are saved by more words, and no register is free for them. */
+/* More words would save no step, and no register is free for them. */
 enum { COLUMNS_MANY = COLUMNS_32, CODE_CARRIES = 0 };
 INLINE void pack_step(int step, bytes *const *row, size_t at, vint *word) {
   if (step == 0) pack_words(row, at, word);

@@ -25,7 +25,7 @@ INLINE vrun v_run(int bits, vec scale, vec min) {
 
 /* The numbers of the codes in bits at .. at + bits - 1 of each lane of a, which
  * is below 256. A code is shifted to the lowest bits, and the bits above it are
- * cleared; the last one in a byte has none. */
+ * cleared; the topmost code of a byte has none above it. */
 INLINE vec v_number(int bits, vrun run, vint a, int at) {
   if (at) a = vi_down(a, at);
   if (bits <= (int)TABLE_BITS) return v_look(run.scale, a);

@@ -9,10 +9,10 @@
 #ifndef KV_REF_KERNELS_WEIGH_H
 #define KV_REF_KERNELS_WEIGH_H
 
-/* How many rows ahead are fetched, by each band its own columns. If four heads
- * share a row, arithmetic leaves the fill buffers idle often enough to fetch it
- * into the first-level cache; otherwise it goes to the second (measured: 4 and
- * 8 % of decode attention). */
+/* How many rows ahead are fetched; each band fetches its own columns. If four
+ * heads share a row, arithmetic leaves the fill buffers idle often enough to
+ * fetch it into the first-level cache; otherwise it goes to the second
+ * (measured: 4 and 8 % of decode attention). */
 enum { NEAR = 20, FAR = 96 };
 
 /* Fetches `size` bytes from byte `from` on of the row NEAR or FAR rows after
@@ -37,8 +37,8 @@ typedef struct weighing {
   float *a;                 /* [heads][d_v], of the tile's first head */
 } weighing;
 
-/* The sums of `rows` heads in `vectors` registers of columns from column x on;
- * ahead: rows are fetched early. */
+/* Sums of `rows` heads in `vectors` registers of columns from column x on.
+ * ahead: fetch rows early. */
 INLINE void weigh_tile(kv_dtype type, int rows, int vectors, int ahead,
                        const weighing *w, size_t x) {
   vec a[WEIGH_ROWS][8];
@@ -67,7 +67,7 @@ INLINE void weigh_tile(kv_dtype type, int rows, int vectors, int ahead,
       v_store(w->a + (size_t)r * d_v + x + (size_t)(v * LANES), a[r][v]);
 }
 
-/* The columns from x on, which fill no vector, one chain at a time. */
+/* The columns from x on, too few for a vector, one chain at a time. */
 static void weigh_rest(kv_dtype type, int rows, const weighing *w, size_t x) {
   for (; x < (size_t)w->d_v; x++)
     for (int r = 0; r < rows; r++) {
@@ -78,8 +78,8 @@ static void weigh_rest(kv_dtype type, int rows, const weighing *w, size_t x) {
     }
 }
 
-/* One function a number of heads: bands of `most` vectors, then of half as
- * many, then of one, then single columns. */
+/* One function for each number of heads: bands of `most` vectors, then of half
+ * as many, then of one, then single columns. */
 typedef void weigh_fn(const weighing *w);
 INLINE void weigh_bands(kv_dtype type, int rows, int most, int ahead,
                         const weighing *w) {
@@ -115,9 +115,8 @@ static const weigh_shape weigh_shapes[3][WEIGH_ROWS] = {
     [KV_F32] = {WEIGH_TILES(LIST_WEIGH, KV_F32)},
 };
 
-/* Heads of the next tile: the fewest tiles that WEIGH_ROWS allows, of nearly
- * equal size, because small tiles have too few chains to keep the units busy.
- */
+/* Heads of the next tile: the fewest tiles that WEIGH_ROWS allows, nearly
+ * equal, because small tiles have too few chains to keep the units busy. */
 static int weigh_rows(int left) {
   int tiles = (left + WEIGH_ROWS - 1) / WEIGH_ROWS;
   return (left + tiles - 1) / tiles;

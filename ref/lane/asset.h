@@ -28,8 +28,7 @@ typedef enum kv_tensor_type {
   KV_T_I64  /* int64_t */
 } kv_tensor_type;
 
-/* A required dimension (kv_tensor_ask.dim): a length above 0, or one of these.
- */
+/* A required dimension (kv_tensor_ask.dim): a length above 0, or one of: */
 enum {
   KV_DIM_ANY = 0,       /* any length */
   KV_DIM_LAYERS = -1,   /* of the model, recorded or not */
@@ -57,7 +56,7 @@ typedef struct kv_tensor_ask {
 
 /* What a file must contain. */
 typedef struct kv_asset_kind {
-  const char *format;           /* their metadata `format`; NULL: any or none */
+  const char *format; /* the file's metadata `format`; NULL: any or none */
   const kv_tensor_ask *tensors; /* ends with name NULL */
 } kv_asset_kind;
 
@@ -97,7 +96,7 @@ typedef struct kv_asset {
 size_t kv_tensor_size(kv_tensor_type type);
 /* Does the name contain `*`, so that the file has one for every layer? */
 bool kv_tensor_layered(const kv_tensor_ask *ask);
-/* Length of a table without its end; 0 for NULL. */
+/* Number of tensors in a table; 0 for NULL. */
 int kv_tensors_asked(const kv_tensor_ask *ask);
 
 /* The tensors of a layer of the model, [asked] in the table's order. NULL if a

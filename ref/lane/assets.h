@@ -17,8 +17,7 @@ using std::atomic_int;
 #include "ref/lane/asset.h"
 
 /* An asset together with what its owners must free; allocated zeroed. `asset`
- * must be the first member: kv_asset_close gets a pointer to it and converts it
- * back. */
+ * must be the first member: kv_asset_close converts a pointer to it back. */
 typedef struct kv_asset_own {
   kv_asset asset;
   char *block; /* for free(): the elements of all tensors, one allocation */

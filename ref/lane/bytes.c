@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The walk that counts a lane's bytes (ref/lane/ledger.h). The bytes of all
- * entries follow without a look at them, but not the bytes of each class. So
- * lanes of methods with classes are walked entry by entry: O(n) a call.
+ * Counts a lane's bytes (ref/lane/ledger.h). Totals follow from the lane's
+ * counters, but bytes by class do not: lanes with classes are walked entry by
+ * entry, O(n) a call.
  */
 #include "ref/lane/lane.h"
 
@@ -33,7 +33,7 @@ int64_t kv_lane_shared_entry(const kv_lane *l, int i) {
   return k == v ? kv_lane_shared(l, k) : 0;
 }
 
-/* For all entries. */
+/* kv_lane_shared_entry, summed over all entries. */
 static int64_t shared_bytes(const kv_lane *l) {
   int64_t sum = 0;
   if (!l->shape->shared) return 0;
@@ -54,7 +54,7 @@ static int64_t units(const kv_meta *m, int n) {
   }
 }
 
-/* How many of these units a step reads. */
+/* How many of these units a decode step reads. */
 static int64_t scanned_units(const kv_meta *m, int n) {
   int64_t all = units(m, n);
   return m->most && all > m->most ? m->most : all;
@@ -67,9 +67,8 @@ bool kv_lane_is_run(const kv_lane *l) {
   return i == n;
 }
 
-/* True for entries of a layer that drops older ones by its own sliding window.
- * A store keeps them in a ring, where the number of tokens seen gives the token
- * of each row. */
+/* Is the lane one run of tokens under a sliding window? A store then keeps it
+ * in a ring, where the number of tokens seen gives the token of each row. */
 static bool run_of_window(const kv_lane *l) {
   return l->data->window && kv_lane_is_run(l);
 }
@@ -89,10 +88,8 @@ static int columns_each(const kv_needs *need) {
   return bytes;
 }
 
-/* --- by class ------------------------------------------------------------- */
-
-/* One side: the bytes of an entry by its format. A block of a group is counted
- * with its first live member, and marked. */
+/* One side. `each` has the bytes of an entry by its format. A block of a group
+ * is counted with its first live member, and marked. */
 typedef struct side {
   const kv_slab *slab;
   const kv_cell_ref *ref; /* [n]; NULL: all are raw */
@@ -153,8 +150,6 @@ static void walk_classes(const kv_lane *l, kv_bytes *sum) {
   unmark(&k, l->n);
   unmark(&v, l->n);
 }
-
-/* --- all of it ------------------------------------------------------------ */
 
 void kv_lane_bytes(const kv_lane *l, kv_bytes *sum) {
   const kv_needs *need = l->needs;

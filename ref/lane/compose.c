@@ -18,15 +18,15 @@ typedef struct pair {
   kv_method table;
   kv_around around;
   const kv_method *part[KV_MOST_PARTS];
-  size_t offset[KV_MOST_PARTS]; /* of each one's parameters */
-  int asset[KV_MOST_PARTS];     /* .. and of its files' tensors */
+  size_t offset[KV_MOST_PARTS]; /* of each part's parameters */
+  int asset[KV_MOST_PARTS];     /* index of each part's first tensor */
   kv_param *params;
   char name[NAME], title[2 * NAME], paper[4 * NAME];
-  char *names; /* of the second's parameters, one after another */
+  char *names; /* names of the second part's parameters, one after another */
   struct pair *next;
 } pair;
 
-/* The header before the parameters; open fills all but `pair`. */
+/* The header before the parameters. open fills in all but `pair`. */
 typedef struct kv_block {
   const pair *pair;
   kv_needs needs[KV_MOST_PARTS];
@@ -36,7 +36,7 @@ typedef struct kv_block {
 
 /* --- hooks --------------------------------------------------------------- */
 
-/* The rows as the part asked for them. */
+/* The rows with only what the part wants. */
 static kv_rows rows_for(const kv_needs *needs, const kv_rows *rows) {
   kv_rows own = *rows;
   if (!(needs->want & KV_Q)) own.q = NULL;
@@ -46,7 +46,6 @@ static kv_rows rows_for(const kv_needs *needs, const kv_rows *rows) {
   return own;
 }
 
-/* Is the part's hook due? */
 static bool is_due(const kv_needs *needs, const kv_call *c) {
   bool prompt = c->at.step <= c->at.shape->prompt_len;
   if (c->hook == KV_HOOK_observe)
@@ -57,7 +56,8 @@ static bool is_due(const kv_needs *needs, const kv_call *c) {
   return true;
 }
 
-/* Calls the hook of part i as if it were alone; selections are the first's. */
+/* Calls part i's hook as if the part were alone on the lane. Selections of the
+ * second part are not observed. */
 static void run(const pair *x, int i, kv_call *whole) {
   kv_call c = *whole;
   const kv_block *b = c.at.params;
@@ -90,7 +90,7 @@ static void run(const pair *x, int i, kv_call *whole) {
   c.at.work->used = used; /* every hook gets the whole workspace */
 }
 
-/* If the first compresses the whole layer, it does so before the second
+/* If the first part compresses whole layers, it does so before the second part
  * compresses a lane. */
 static void compress_lane(const pair *x, kv_call *c) {
   run(x, 0, c);
@@ -109,7 +109,7 @@ static void compress_layer(const pair *x, kv_call *c) {
   run(x, 1, c);
 }
 
-/* A second that narrows chooses from the first's view. */
+/* If the second part narrows, it chooses from the first part's view. */
 static void view(const pair *x, kv_call *c) {
   const kv_block *b = c->at.params;
   kv_query query = *c->query;
@@ -174,8 +174,8 @@ static bool has_knob(const kv_param *table) {
   return has;
 }
 
-/* Both tables; the second's names follow its method's name and a dot. -b sets
- * one knob: the second's only if the first has none. */
+/* Joins both tables. A name of the second becomes method.name. -b sets one
+ * knob: the second's only if the first has none. */
 static bool join_params(pair *x) {
   int a = count(x->part[0]->params), b = count(x->part[1]->params);
   size_t room = 1, method = strlen(x->part[1]->name);
@@ -221,7 +221,7 @@ static void fill(pair *x) {
   x->table.name = x->name;
   x->table.title = x->title;
   x->table.paper = x->paper;
-  /* Both, in one number: neither reaches 1000. */
+  /* Both revisions in one number: neither reaches 1000. */
   x->table.revision = a->revision + 1000 * b->revision;
   x->table.params_size = x->offset[1] + KV_COMPOSE_ALIGNED(b->params_size);
   x->table.lossless = NULL;
@@ -230,7 +230,7 @@ static void fill(pair *x) {
   x->table.temporary_from = NULL;
 }
 
-static pair *made; /* all; grows only */
+static pair *made; /* all compositions made so far */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static const pair *pair_of(const kv_method *m) {
@@ -312,7 +312,7 @@ int kv_parts_opened(const kv_method *m, const void *params,
 
 /* --- what two methods need together --------------------------------------- */
 
-/* What a lane has only once, and both methods need. */
+/* KV_REFUSED if both methods need something that a lane has only once. */
 static kv_rc check_once(const char *whole,
                         const kv_method *const part[KV_MOST_PARTS],
                         const kv_needs *a, const kv_needs *b, kv_err *e) {
@@ -320,7 +320,7 @@ static kv_rc check_once(const char *whole,
     bool both;
     const char *what;
   } once[] = {
-      {a->codings > 0, "code keys and values"}, /* the second does */
+      {a->codings > 0, "code keys and values"}, /* only the second method may */
       {a->classes > 1 && b->classes > 1, "give each entry a class"},
       {part[0]->chunk && part[1]->chunk, "add their own chunk to attention"},
       {a->across == KV_DOWN && b->across == KV_DOWN,
@@ -333,8 +333,7 @@ static kv_rc check_once(const char *whole,
   return KV_OK;
 }
 
-/* A second that narrows reads keys as recorded, and has its own copy for each
- * token. */
+/* A method that narrows reads keys as recorded and copies each token's key. */
 static kv_rc check_narrowing(const char *whole,
                              const kv_method *const part[KV_MOST_PARTS],
                              const kv_needs *a, kv_err *e) {
@@ -405,7 +404,7 @@ static kv_rc check(const char *whole,
 static int common(int a, int b) { return b == 0 ? a : common(b, a % b); }
 static int most(int a, int b) { return a > b ? a : b; }
 
-/* The least rhythm that contains both. */
+/* The longest period whose compressions include those of both. */
 static void add_rhythm(kv_needs *sum, const kv_needs *b) {
   if (b->every == 0) return;
   if (sum->every == 0)
@@ -415,8 +414,8 @@ static void add_rhythm(kv_needs *sum, const kv_needs *b) {
   sum->every = common(sum->every, b->every);
 }
 
-/* A meta of the second. One that narrows reads what the first chose for each of
- * the lane's `queries` query heads. */
+/* Adds meta m of the second method. If that method narrows, it reads only what
+ * the first chose for each of the lane's `queries` query heads. */
 static void add_meta(kv_needs *sum, const kv_needs *b, int m, int queries) {
   kv_meta *to = &sum->meta[sum->metas++];
   *to = b->meta[m];
@@ -425,7 +424,7 @@ static void add_meta(kv_needs *sum, const kv_needs *b, int m, int queries) {
   to->most = most_of_all < INT32_MAX ? (int)most_of_all : INT32_MAX;
 }
 
-/* sum is the first's; the second's are added. */
+/* Adds the second method's needs to *sum, the first's. */
 static void add(kv_needs *sum, const kv_needs *b, int queries) {
   sum->block = most(sum->block, b->block);
   sum->prompt_rows = most(sum->prompt_rows, b->prompt_rows);
@@ -434,7 +433,7 @@ static void add(kv_needs *sum, const kv_needs *b, int queries) {
   for (int c = 0; c < b->columns; c++)
     sum->column[sum->columns++] = b->column[c];
   add_rhythm(sum, b);
-  sum->merges = b->merges; /* the first does not */
+  sum->merges = b->merges; /* check refuses a first method that merges */
   sum->merged = b->merged;
   sum->merge_bias = b->merge_bias;
   sum->classes = most(sum->classes, b->classes);

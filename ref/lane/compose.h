@@ -52,9 +52,8 @@ kv_rc kv_compose_needs(const char *whole,
                        kv_err *e);
 /* --- */
 
-/* Returns how many methods m consists of: 2 if it is composed, else 1. Writes
- * them to part, in order, and the byte offset of their parameters within m's to
- * offset. */
+/* Returns how many methods m consists of, 2 if it is composed, else 1; writes
+ * them to part, in order, and to offset where their parameters begin in m's. */
 int kv_parts_of(const kv_method *m, const kv_method *part[KV_MOST_PARTS],
                 size_t offset[KV_MOST_PARTS]);
 /* The same after m->open. `part` then points into params and needs. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The metadata of decisions, and the meaning of their lists:
+ * Checks the metadata of decisions and whether their lists can be followed:
  * ref/lane/decisions.h.
  */
 #include "ref/lane/decisions.h"
@@ -49,7 +49,7 @@ static kv_rc choose(const kv_asset *a, const char *key, const char *want,
   return bad(a, e, key, want);
 }
 
-/* Parses decimal digits up to the end as a number 1..most; 0: it is none. */
+/* Reads decimal digits to the end of text, a number 1..most; 0: it is none. */
 static int number(const char *text, long most) {
   char *end;
   if (*text < '0' || *text > '9' || strlen(text) > 18) return 0;
@@ -107,21 +107,19 @@ kv_rc kv_decisions_read(const kv_asset *a, const kv_shape *shape,
   return KV_OK;
 }
 
-/* --- can they be followed? ------------------------------------------------ */
-
-/* Checks whether decisions can be followed: walks each lane once, step by step,
- * with the step in which each token was dropped. */
+/* The state of a walk that checks whether decisions can be followed. It visits
+ * each lane once, step by step. */
 
 typedef struct walk {
   const kv_asset *asset;
   const kv_decisions_form *form;
   kv_decided layer; /* the current layer */
   int prompt_len, n_tokens;
-  int group;        /* lists of views a lane */
-  int32_t *dropped; /* [n_tokens] in which step; 0: never */
-  int32_t *named;   /* [n_tokens] the last list that did */
+  int group;        /* [n_tokens] step at which it was dropped; 0: never */
+  int32_t *dropped; /* [n_tokens] number of the last list that named it */
+  int32_t *named;   /* number of the last list that named it */
   int32_t *live;    /* [n_tokens] ascending or in lane order */
-  int32_t lists;    /* checked so far */
+  int32_t lists;    /* number of lists checked so far */
   bool steps_only;  /* lists are not checked */
 } walk;
 
@@ -158,8 +156,7 @@ static bool lives(const walk *w, int64_t token, int step) {
   return token >= 0 && token < step && !w->dropped[token];
 }
 
-/* The tokens of one item; only live ones count, and at least one must be
- * live. */
+/* Marks the live tokens of one item as named; at least one must be live. */
 static kv_rc look_at(walk *w, const place *at, int32_t item, int page,
                      kv_err *e) {
   int64_t first = (int64_t)item * page;
@@ -190,8 +187,7 @@ static kv_rc look(walk *w, const place *at, const kv_lists *l, int k,
   return rc;
 }
 
-/* Drops tokens that the last list did not name; returns how many of the first n
- * stay. */
+/* Drops tokens that the last list did not name; returns how many of n stay. */
 static int drop_rest(walk *w, int n, int step) {
   int stay = 0;
   for (int i = 0; i < n; i++) {
@@ -223,7 +219,7 @@ static kv_rc view_step(const walk *w, int step, kv_err *e) {
                 w->prompt_len, 0);
 }
 
-/* All steps of one lane: what is attended, then what stays. */
+/* Checks all steps of one lane: what each attends, then what stays. */
 static kv_rc walk_lane(walk *w, int lane, kv_err *e) {
   const kv_lists *s = &w->layer.stored, *v = &w->layer.view;
   kv_rc rc = KV_OK;
@@ -253,7 +249,7 @@ static kv_rc malformed(const walk *w, const char *kind, const char *what,
                  w->layer.layer, kind, what, why);
 }
 
-/* t: the three tensors of one kind; NULL if the kind is absent. */
+/* t: the three tensors of one kind, or NULL if the file lacks the kind. */
 static kv_rc check_lists(const walk *w, const kv_tensor *t, const char *kind,
                          int heads, kv_err *e) {
   if (!t) return KV_OK;

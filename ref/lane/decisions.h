@@ -128,8 +128,7 @@ typedef struct kv_items {
   const int32_t *item; /* [n]; NULL: nothing was decided at the step */
 } kv_items;
 
-/* The list of `head`, 0 <= head < l->heads, at `step` tokens seen. O(log
- * steps). */
+/* The list of `head`, 0 <= head < l->heads, at `step` tokens. O(log steps). */
 KV_FN kv_items kv_lists_find(const kv_lists *l, int step, int head) {
   int low = 0, high = l->steps;
   kv_items none = {0, NULL};

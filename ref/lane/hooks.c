@@ -4,8 +4,6 @@
  */
 #include "ref/lane/hooks.h"
 
-/* --- a call becomes the hook's arguments --------------------------------- */
-
 static void call_arrive(const kv_method *m, kv_call *c) {
   m->arrive(&c->at, c->lane[0], c->first);
 }
@@ -53,8 +51,6 @@ void kv_hook_call(const kv_method *m, kv_call *c) {
   c->at.method = m;
   if (kv_hook_has(m, c->hook)) hooks[c->hook].call(m, c);
 }
-
-/* --- the hook's arguments become a call ---------------------------------- */
 
 static void lead(const kv_at *at, kv_call *c) {
   const kv_around *a = at->method->around;

@@ -56,7 +56,7 @@ typedef struct kv_call {
   const kv_rows *rows;   /* observe */
 } kv_call;
 
-/* A wrapper around a method. It must outlive the table made of it. */
+/* A wrapper around a method. It must outlive tables made from it. */
 typedef struct kv_around kv_around;
 struct kv_around {
   /* Called in place of each hook. It decides whether and with what arguments it

@@ -13,7 +13,7 @@ kv_rc kv_words_init(kv_words *w, size_t cap, kv_err *e) {
   return KV_OK;
 }
 
-/* A prompt can write a hundred times what a step does. */
+/* A prompt can write a hundred times as many words as a decode step. */
 void kv_words_clear(kv_words *w) {
   kv_give_back(w->word, w->n * sizeof *w->word);
   w->n = 0;

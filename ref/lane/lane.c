@@ -35,9 +35,9 @@ static size_t block_size(const kv_slab *s, int members) {
          kv_part_begin(all, s->part, s->parts);
 }
 
-/* cap 0: this side is never stored this way and takes no memory. `classed`:
- * bytes are counted by class, so a group's bytes must be counted once. s has
- * its coding, or type. */
+/* cap 0: this side is never stored in this format and takes no memory. classed:
+ * bytes are counted by class, so a group must be counted only once. s has its
+ * coding or type already. */
 static kv_rc slab_init(kv_slab *s, int members, int width, int cap,
                        bool classed, kv_err *e) {
   s->width = width, s->cap = cap;
@@ -141,9 +141,9 @@ void kv_lane_room_release(kv_lane_room *r) {
   free(r->spare);
 }
 
-/* Words of a lane's records of one step: 8 for each entry that a verb names (a
- * recode of one takes 8, a move and a retier 7, a merge of two 9), 2 for an
- * entry of a keep. */
+/* Most words of one step's records. An entry that a verb names takes at most 8
+ * (in a recode of one entry 8, a move or retier 7, a merge 9 for two), in a
+ * keep 2. */
 static size_t words_of(const kv_needs *n, int n_tokens) {
   return (8 * (size_t)kv_needs_changes(n) + 2) * (size_t)n_tokens + 64;
 }
@@ -206,8 +206,8 @@ void kv_lane_begin(kv_lane *l, const kv_needs *needs,
                    const kv_layer_data *data) {
   l->needs = needs;
   l->data = data;
-  /* Hooks have written to the state only if tokens have entered: memory that
-   * was never touched stays so. */
+  /* Only hooks write to the state, and only after tokens have entered. Memory
+   * that was never touched stays untouched. */
   if (l->own && l->step) memset(l->own, 0, l->needs->lane_state);
   l->n = l->rewritten = l->step = 0;
   l->marked = l->tail = 0;
@@ -303,8 +303,7 @@ float kv_lane_bias(const kv_lane *l, int i) {
 
 enum { STATE_WORDS = 5 + 2 * KV_MAX_COLUMNS };
 
-/* Is any entry of another class than 0? Only then the state includes
- * classes. */
+/* Does any entry have a class other than 0? If not, the state omits classes. */
 static bool has_classes(const kv_lane *l) {
   for (int i = 0; l->tier && i < l->n; i++)
     if (l->tier[i]) return true;
@@ -345,13 +344,13 @@ kv_digest kv_lane_state(const kv_lane *l) {
   return kv_sha256_end(&h);
 }
 
-/* --- a lane in the state of another --------------------------------------- */
+/* --- copying a lane ------------------------------------------------------ */
 
 /* Only the used part of each array is read and written, so a lane with capacity
  * for many tokens costs only its few entries. */
 
-/* Arrays take large pages at once, as far as they fill them; the rest follows
- * as they grow (ref/ground/large.h). */
+/* Whole large pages are allocated at once; the rest follows as the slab grows
+ * (ref/ground/large.h). */
 static void copy_slab(const kv_slab *from, kv_slab *to) {
   size_t n = (size_t)from->used, bytes = n * from->size;
   if (n == 0) return;
@@ -367,8 +366,8 @@ static void copy_slab(const kv_slab *from, kv_slab *to) {
   to->bytes = from->bytes;
 }
 
-/* The method's state is zeroed memory, and often only its first pages are used:
- * pages of zeros are not written. */
+/* The method's state begins as zeros, and often only its first pages are used.
+ * Pages of zeros are not written. */
 static void copy_state(size_t n, const char *from, char *to) {
   enum { PAGE = 4096 };
   static const char zeros[PAGE];

@@ -24,8 +24,8 @@
 #include "ref/lane/method.h"
 #include <assert.h>
 
-/* Spare, unused elements behind the last entry in each array of entries. Laws
- * find a hook that writes too far by them (sim/run/laws/fence.h). */
+/* Unused elements after the last entry in each array of entries. Laws check
+ * them to find a hook that writes past the end (sim/run/laws/fence.h). */
 enum { KV_BEYOND = 16 };
 
 /* Format of a side (K or V) of an entry. */
@@ -221,7 +221,7 @@ void kv_recode_token(kv_lane *const *lane, int lanes, int entry, int format,
  * After a merge in the same hook, sweep first. */
 void kv_move(kv_lane *l, int from, int to);
 /* Gives n entries the class `to`, 0 <= to < needs.classes. The method defines
- * what a class means. A class stays with its entry, a merge keeps that of
+ * what a class means. A class stays with its entry, a merge keeps the class of
  * `into`, and the ledger counts what each class holds. */
 void kv_retier(kv_lane *l, int n, const int32_t *entry, int to);
 /* The class of entry i; 0 if the method has no classes. */
@@ -254,8 +254,7 @@ bool kv_lane_is_run(const kv_lane *l);
  * nothing is marked. O(1). O(n) with classes, with a sliding window, or if V is
  * a part of K (kv_shape.shared) and entries are rewritten. */
 void kv_lane_bytes(const kv_lane *l, kv_bytes *sum);
-/* The part of these bytes that is K and V of all entries, with the metadata of
- * codes. */
+/* The part of these bytes that is K and V, with the metadata of codes. */
 int64_t kv_lane_row_bytes(const kv_lane *l);
 /* Bytes of V that an entry does not store because its V is a part of its K
  * (kv_shape.shared). First for an entry of `format`, KV_RAW or KV_MERGED; then
@@ -271,8 +270,7 @@ kv_digest kv_lane_state(const kv_lane *l);
 
 /* The version of the headers that a method includes. From release 0.1.0 on it
  * rises with every change of these headers except comments
- * (tests/check_abi.sh). A plugin with another number is refused with a
- * sentence. */
+ * (tests/check_abi.sh). A plugin with another number is refused. */
 enum { KV_METHOD_ABI = 24 };
 
 /* --- a method's own part of the lane ----------------------------------- */

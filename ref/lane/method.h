@@ -42,7 +42,7 @@ enum {
   KV_S = 2,   /* logits, arithmetic 1: scaled, under the model's cap, biased */
   KV_P = 4,   /* probabilities, arithmetic 4 */
   KV_SUM = 8, /* per query head and entry: sum over the rows of RN(P*2^40) */
-  KV_LOGITS = KV_S | KV_P | KV_SUM /* all that is made of logits */
+  KV_LOGITS = KV_S | KV_P | KV_SUM /* everything computed from logits */
 };
 
 /* Whether layers pass data to each other. */
@@ -164,7 +164,7 @@ static inline int kv_needs_changes(const kv_needs *n) {
   return n->changes ? n->changes : 2;
 }
 
-/* Entries a page of the first meta with KV_PER_PAGE; 0: there is none. */
+/* Entries a page of the first meta with KV_PER_PAGE; 0: no such meta. */
 static inline int kv_needs_page(const kv_needs *n) {
   for (int i = 0; i < n->metas; i++)
     if (n->meta[i].per == KV_PER_PAGE) return n->meta[i].page;
@@ -296,13 +296,13 @@ struct kv_method {
   const char *name;       /* as in a specification */
   const char *title;      /* one line */
   const char *paper;      /* "Zhang et al. 2023, TITLE, arXiv:2306.14048" or
-                             OpenReview:NAME, further ones behind "; ", or
-                             "none: WHY"; BibTeX is made of it */
+                             OpenReview:NAME, further papers after "; ", or
+                             "none: WHY"; the source of BibTeX */
   const kv_param *params; /* ends with name NULL */
   size_t params_size;     /* bytes of the method's params struct */
-  /* Parameters (key=value:key=value) with which a budget of every token loses
-   * nothing: the law "full" then demands the output of dense to the bit, where
-   * no probability is below 2^-41. NULL: any parameters; "": none. */
+  /* Parameters (key=value:key=value) under which a budget of every token loses
+   * nothing. The law "full" then demands dense's output to the bit, unless a
+   * probability is below 2^-41. NULL: under any parameters; "": under none. */
   const char *lossless;
   /* Its budget is one for the whole model, which it spreads over the layers
    * itself: it takes no budget a layer. */
@@ -329,12 +329,12 @@ struct kv_method {
   void (*view)(const kv_at *at, const kv_lane *lane, const kv_query *q,
                kv_view *out);
   /* One chunk that attention adds after the chunks of the view
-   * (ref/backend/attend.h): what the method knows of tokens that have no entry.
-   * Writes its largest logit *m, the sum *l of e^(logit - m) and the values
-   * a[d_v] weighted with these. All are finite and l is from 2^-64 to 2^64, or
-   * the cell fails. Returns whether there is one. Output and LSE include it;
-   * measures of mass and the view's divergences cover entries alone. Decode
-   * steps only: observation and a session's outputs of the prompt have none. */
+   * (ref/backend/attend.h), for tokens that have no entry. Writes its largest
+   * logit *m, the sum *l of e^(logit - m) and the values a[d_v] weighted with
+   * these. All are finite and l is from 2^-64 to 2^64, or the cell fails.
+   * Returns whether there is one. Output and LSE include it; measures of mass
+   * and the view's divergences cover entries alone. Decode steps only:
+   * observation and a session's outputs of the prompt have none. */
   bool (*chunk)(const kv_at *at, const kv_lane *lane, const kv_query *q,
                 float *m, float *l, float *a);
   /* Query rows of the prompt, as needs.prompt_rows says: in pieces with
@@ -367,15 +367,14 @@ static inline bool kv_needs_all_logits(const kv_needs *n, bool observes) {
   return n->view_logits || (observes && n->decode_rows && n->want & KV_LOGITS);
 }
 
-/* Is a compression due at the end of the block or step that ends at `step`
- * tokens seen? */
+/* Is a compression due at the end of the block or step that ends at `step`? */
 bool kv_compression_due(const kv_needs *n, const kv_shape *s, int step);
 
 /* Built-in method number `index`, from 0, in the order of methods.mk; NULL past
  * the end. `-m all` runs these. */
 const kv_method *kv_method_at(int index);
-/* The same for methods that no list of all methods holds because they need a
- * file that the user names (replay). */
+/* The same for methods that `-m all` leaves out because they need a file that
+ * the user names (replay). */
 const kv_method *kv_method_door_at(int index);
 /* The i-th parameter that is a file, from 0; NULL past the last one. */
 const kv_param *kv_method_file(const kv_method *m, int i);
@@ -384,11 +383,10 @@ int kv_method_tensors(const kv_method *m);
 /* Does the method run without the file of parameter p? *f is its value: the
  * word `none`, if p allows it, or no name was given. */
 bool kv_file_is_none(const kv_param *p, const kv_file *f);
-/* Does it run without the file when nobody names one (KV_FILE_OPTIONAL)? */
+/* Does it run without the file when none is named (KV_FILE_OPTIONAL)? */
 bool kv_file_optional(const kv_param *p);
 /* Does it run only on backend ref? True for methods marked ref-only in
- * methods.mk, for methods in neither list, and for compositions with such a
- * part. */
+ * methods.mk, methods in neither list, and compositions with such a part. */
 bool kv_method_ref_only(const kv_method *m);
 /* The method of that name in either list, or NULL. */
 const kv_method *kv_method_named(const char *name);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of ref/lane/needs.h, and what walks it.
+ * The table of ref/lane/needs.h, and the functions that walk it.
  */
 #include "ref/lane/needs.h"
 
@@ -56,8 +56,6 @@ const kv_need kv_need_list[] = {
     ONE(lengths, BOOL, ALL, 0, 1),
     {.name = NULL}};
 
-/* --- reading ------------------------------------------------------------ */
-
 static size_t element(const kv_need *f) {
   return f->size / (size_t)f->elements;
 }
@@ -87,8 +85,6 @@ static double number(kv_need_kind kind, const void *from) {
   }
 }
 
-/* --- comparing ---------------------------------------------------------- */
-
 static bool same_meta(const kv_meta *x, const kv_meta *y) {
   return x->per == y->per && x->page == y->page && x->bytes == y->bytes &&
          x->scanned == y->scanned && x->from_layer == y->from_layer &&
@@ -112,8 +108,6 @@ const char *kv_needs_unlike(const kv_needs *a, const kv_needs *b) {
     if (!same(f, a, b)) return f->name;
   return NULL;
 }
-
-/* --- checking ----------------------------------------------------------- */
 
 static kv_rc check_meta(const kv_meta *m, kv_err *e) {
   if (m->per == KV_PER_PAGE && m->page < 1)
@@ -174,8 +168,6 @@ kv_rc kv_needs_check(const kv_needs *n, kv_err *e) {
                  n->message, n->across == KV_DOWN ? "KV_DOWN" : "KV_ALONE");
   return rc;
 }
-
-/* --- joining ------------------------------------------------------------ */
 
 static void widen(const kv_need *f, kv_needs *wide, const kv_needs *n) {
   void *to = (char *)wide + f->offset;

@@ -24,8 +24,9 @@ typedef enum kv_need_kind {
 } kv_need_kind;
 
 /* If layers have budgets of their own, the method is opened once for each, and
- * their needs may differ. One store serves all layers; its needs
- * (kv_needs_widen) combine a field of the layers' needs so: */
+ * their needs may differ. One store serves all layers. Its needs
+ * (kv_needs_widen) combine each field of the layers' needs in one of these
+ * ways: */
 typedef enum kv_need_layers {
   KV_NEED_SAME, /* all must be equal: the field decides what an entry holds */
   KV_NEED_MOST, /* the largest; of sets the union; true if any is true */

@@ -67,7 +67,6 @@ typedef enum kv_knob {
                     */
 } kv_knob;
 
-/* One parameter. */
 typedef struct kv_param {
   const char *name; /* key in a specification */
   kv_kind kind;

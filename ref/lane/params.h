@@ -15,7 +15,9 @@
  * P(KIND, member, ...) takes the arguments of KV_KIND_PARAM (ref/lane/param.h)
  * after the member, whose name is the parameter's. P(PART, type member, ROWS)
  * declares a member whose rows have another name or are a family's (ref/parts).
- * P(ROW, ..) adds a row for such a member.
+ * P(ROW, ..) adds a row for such a member. Hooks and the twin read the struct
+ * after open has resolved it. An enum in x.h has the values of the parameter
+ * named beside it.
  */
 #ifndef KV_REF_PARAMS_H
 #define KV_REF_PARAMS_H

@@ -29,7 +29,7 @@ bool kv_records_next(const kv_words *w, size_t *at, kv_record_at *out) {
 
 /* --- what words mean ---------------------------------------------------- */
 
-/* Named words; in kinds of fixed length every word has a name. */
+/* Names of a record's first words; in kinds of fixed length, of all words. */
 typedef struct words {
   int n;
   const char *word[4];
@@ -51,7 +51,7 @@ static void say_view(const uint32_t *payload, size_t i, char *out) {
            i % 2 ? "length" : "first entry", i / 2);
 }
 
-/* The words before i agree, so both keeps drop the same number. */
+/* Both records agree in the words before i, so both keeps drop as many. */
 static void say_keep(const uint32_t *payload, size_t i, char *out) {
   size_t m = i ? payload[0] : 0;
   if (i == 0)
@@ -103,9 +103,9 @@ void kv_record_word(const uint32_t *record, size_t i,
     snprintf(out, KV_RECORD_MEANING, "word %zu", i);
 }
 
-/* --- the interpreter of records ------------------------------------------- */
+/* --- the replica --------------------------------------------------------- */
 
-typedef struct reader { /* one record */
+typedef struct reader { /* one record, being read */
   kv_replica *s;
   const kv_lane *lane;
   const uint32_t *word; /* payload */
@@ -198,7 +198,7 @@ static void end_group(kv_replica *s, int side, int format, int32_t group) {
   s->free_group = group;
 }
 
-/* The entry at an index releases this side's row. */
+/* The entry at a place releases this side's row. */
 static void leave(kv_replica *s, int32_t at, int side) {
   kv_replica_entry *x = &s->entry[at];
   if (x->format[side] < KV_CODED)
@@ -214,8 +214,8 @@ static void put(kv_replica *s, int32_t at, int side, int format) {
   write_row(s, side, format, at);
 }
 
-/* Reuses groups that were given back first. Every group has a node, so there
- * are never more groups than nodes. -1: no memory is left. */
+/* Takes a node, one that was given back if there is any. Every group has a
+ * node, so there are never more groups than nodes. -1: none is left. */
 static int32_t take_node(kv_replica *s) {
   int32_t i = s->free_node;
   if (i >= 0)
@@ -245,7 +245,7 @@ static void join_group(kv_replica *s, int32_t at, int side, int format,
 
 /* --- entries ------------------------------------------------------------ */
 
-/* The index of an entry by its id; -1: no such entry. */
+/* The place of the entry with that id; -1: no such entry. */
 static int32_t place_of(const kv_replica *s, uint32_t id) {
   return id < (uint32_t)s->step ? s->place[id] : -1;
 }
@@ -254,7 +254,7 @@ static bool is_live(const kv_replica *s, int32_t at) {
   return s->entry[at].weight != 0;
 }
 
-/* The entry at an index is gone: dropped, or merged into another. */
+/* The entry at a place is gone: dropped, or merged into another. */
 static void end_entry(kv_replica *s, int32_t at) {
   leave(s, at, KV_SIDE_K);
   leave(s, at, KV_SIDE_V);
@@ -263,7 +263,7 @@ static void end_entry(kv_replica *s, int32_t at) {
   s->n--;
 }
 
-/* Closes gaps: merges leave gone entries in between. */
+/* Closes the gaps that merges left in the order. */
 static void sweep(kv_replica *s) {
   int n = 0;
   if (s->ordered == s->n) return;
@@ -305,8 +305,8 @@ static bool drop(kv_replica *s, size_t m, const uint32_t *id) {
   return true;
 }
 
-/* Puts the survivors in the order of the listed ids into spare; false: the ids
- * differ. */
+/* Puts the survivors into spare, in the order of the listed ids. False: the ids
+ * are not those of the survivors. */
 static bool reorder(kv_replica *s, const uint32_t *id) {
   s->mark++;
   for (int i = 0; i < s->n; i++) {
@@ -352,9 +352,9 @@ static kv_rc read_keep(const reader *r) {
   return KV_OK;
 }
 
-/* --- the others --------------------------------------------------------- */
+/* --- merge, recode, retier, move ----------------------------------------- */
 
-/* A row rewritten in its own format stays where it is. */
+/* A row that keeps its format stays where it is. */
 static void rewrite(kv_replica *s, int32_t at, int side, int format) {
   if (s->entry[at].format[side] == format) return;
   leave(s, at, side);
@@ -392,7 +392,7 @@ static kv_rc read_merge(const reader *r) {
   return KV_OK;
 }
 
-/* One side of the entries listed becomes one group. */
+/* Makes one side of the listed entries one group. */
 static kv_rc recode_side(const reader *r, int side, int format) {
   kv_replica *s = r->s;
   int members = (int)r->count - 2;

@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- life --------------------------------------------------------------- */
-
 kv_rc kv_shows_open(int lanes, const kv_shown_to *to, kv_shows *x, kv_err *e) {
   size_t n = (size_t)lanes + 1;
   *x = (kv_shows){.lanes = lanes, .to = to};
@@ -28,8 +26,6 @@ void kv_shows_close(kv_shows *x) {
 void kv_shows_clear(kv_shows *x) {
   if (x->any) memset(x->any, 0, ((size_t)x->lanes + 1) * sizeof *x->any);
 }
-
-/* --- a list ------------------------------------------------------------- */
 
 uint32_t kv_shown_word(const kv_shown *x, int i) {
   uint32_t word;
@@ -82,8 +78,6 @@ bool kv_shows_end(kv_shows *x, int step, kv_digest *leaf) {
   kv_shows_clear(x);
   return true;
 }
-
-/* --- looking on --------------------------------------------------------- */
 
 static void selected(void *self, const kv_selection *s) {
   const kv_shows_hook *hook = self;

@@ -26,14 +26,14 @@ static uint32_t *record(kv_lane *l, kv_record kind, size_t count) {
 }
 
 /* Notes that entries from index i on have changed or moved, so that what was
- * derived from them (l->touched is the lowest such index) is made again. */
+ * derived from them is recomputed. l->touched is the lowest such index. */
 static void touch(kv_lane *l, int i) {
   if (i < l->touched) l->touched = i;
 }
 
 /* --- blocks ------------------------------------------------------------- */
 
-/* The next block that was never taken: those before it have been written. */
+/* Takes the next block never used. All blocks before it have been written. */
 static int new_block(kv_slab *s) {
   size_t end = (size_t)s->used * s->size;
   if (s->used > 0) kv_large_filled(s->data, end - s->size, end);
@@ -41,8 +41,8 @@ static int new_block(kv_slab *s) {
 }
 
 /* Takes a free block of slab s for `members` rows, charges its bytes and
- * returns its index. A slab always has one (asserted: it has room for every
- * token). */
+ * returns its index. There always is one (asserted), because a slab has one for
+ * every token. */
 static int take(kv_slab *s, int members) {
   int b = s->n_free ? s->free[--s->n_free] : new_block(s);
   assert(b < s->cap && "a slab has room for every token");
@@ -54,9 +54,9 @@ static int take(kv_slab *s, int members) {
   return b;
 }
 
-/* Removes one side of an entry, K or V, from its block in slab[r->format]; the
- * block is free, and its bytes no longer charged, when its last live member has
- * left. *r becomes KV_RAW; does nothing if it is. */
+/* Removes one side of an entry, K or V, from its block in slab[r->format]. When
+ * the block's last live member leaves, the block becomes free and its bytes are
+ * no longer charged. *r becomes KV_RAW; if it is already, nothing happens. */
 static void leave(kv_slab *slab, kv_cell_ref *r) {
   if (r->format == KV_RAW) return;
   kv_slab *s = &slab[r->format];
@@ -84,7 +84,7 @@ static void drop(kv_lane *l, int i) {
 }
 
 /* a[i] = a[list[i]] for i < n, elements of 2^k bytes; through the spare buffer
- * unless list ascends (then list[i] >= i and nothing is overwritten early). */
+ * unless list ascends: then list[i] >= i, and nothing is overwritten early. */
 static void gather(kv_lane *l, void *array, size_t size, int n,
                    const int32_t *list, bool ascending) {
   char *a = array, *to = ascending ? a : (char *)l->room.spare;
@@ -128,7 +128,7 @@ static const float *note(kv_lane *l, int i) {
 
 /* --- keep --------------------------------------------------------------- */
 
-static void sort_ids(uint32_t *id, int n) { /* heap sort: no allocation */
+static void sort_ids(uint32_t *id, int n) { /* heap sort: allocates nothing */
   for (int end = n, start = n / 2; end > 1;) {
     if (start > 0)
       start--;
@@ -149,7 +149,7 @@ static void sort_ids(uint32_t *id, int n) { /* heap sort: no allocation */
   }
 }
 
-/* Dropped ids ascending; most lanes are in id order already. */
+/* Writes the dropped ids, ascending; most lanes are in id order already. */
 static void write_dropped(const kv_lane *l, const uint8_t *stays,
                           uint32_t *out) {
   int m = 0;
@@ -205,8 +205,8 @@ static void keep(kv_lane *l, int n, const int32_t *list) {
   l->marked = l->tail = 0;
 }
 
-/* An observer is called first, while its entries are live: after a merge the
- * list is not a selection of the lane's entries only. */
+/* Calls the observer first, while all entries are live. Not while entries are
+ * marked: then the list is not a selection of the lane's entries alone. */
 static void keep_as_seen(kv_lane *l, const bool *flags, int n,
                          const int32_t *list) {
   const kv_selecting *s = kv_selecting_now;
@@ -266,8 +266,7 @@ static void merge_side(kv_lane *l, int into, int from, float a, float b,
   put_row(&slab[KV_MERGED], r->block, x);
 }
 
-/* Member lists begin with the oldest id; the younger head's list is
- * appended. */
+/* Member lists begin with the oldest id; the younger list is appended. */
 static void join_members(kv_lane *l, int into, int from) {
   uint32_t a = l->id[into], b = l->id[from];
   if (a < b) {
@@ -326,9 +325,9 @@ void kv_merge(kv_lane *l, int into, int from, float a, float b) {
   mark(l, from);
 }
 
-/* Runs of live entries after the first marked one, as pairs of index and count;
- * returns how many numbers that is. They are at most n: each run has an entry,
- * and a marked one before it. */
+/* Writes the runs of live entries after the first marked one, as pairs of index
+ * and count. Returns how many numbers that is, at most n: each run has at least
+ * one entry and a marked one before it. */
 static int live_runs(const kv_lane *l, int32_t *run) {
   int found = 0, left = l->marked;
   for (int i = l->first_marked; i < l->n;) {
@@ -398,7 +397,7 @@ void kv_retier(kv_lane *l, int n, const int32_t *entry, int to) {
   }
 }
 
-/* --- the verbs that code -------------------------------------------------- */
+/* --- recode -------------------------------------------------------------- */
 
 static void recode_side(kv_lane *l, int n, const int32_t *entry, int format,
                         bool key) {
@@ -447,10 +446,10 @@ void kv_recode(kv_lane *l, int n, const int32_t *entry, int k_format,
   for (int i = 0; i < n; i++) note(l, entry[i]);
 }
 
-/* --- a token of the layer ------------------------------------------------ */
+/* --- recode a token of the layer ----------------------------------------- */
 
-/* A layered block in a slab: the fp32 row; for K the ids that it names; then
- * this side's part of the bytes. */
+/* Where this side's part begins in a layered block. A slab stores the fp32 row,
+ * then (for K) the ids that the block names, then this side's part. */
 static size_t begin_of(size_t bytes, const kv_slab *s, int part) {
   return kv_part_begin(bytes, part, s->parts);
 }

@@ -72,7 +72,7 @@ static int end_of(const chunks *c, int k, int n) {
   return (k + 1) * c->length < n ? (k + 1) * c->length : n;
 }
 
-/* least: the least value of a chunk that stays; NaN: any. */
+/* least: the smallest value of a chunk that stays; NaN: any. */
 static void choose(const kv_at *at, const chunks *c, const float *total, int n,
                    float least, bool *keep) {
   float *mean = KV_TAKE(at->work, float, c->number);

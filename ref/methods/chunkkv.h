@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shared with the CUDA twin: the parameters of chunkkv after open
- * (ref/methods/chunkkv.c) has resolved them, and how many chunks stay. Each
- * enum has the values of the parameter named beside it.
+ * The parameters of chunkkv, shared with its CUDA twin (ref/lane/params.h), and
+ * how many chunks stay.
  */
 #ifndef KV_REF_METHODS_CHUNKKV_H
 #define KV_REF_METHODS_CHUNKKV_H
@@ -32,8 +31,8 @@ typedef struct chunks {
   int length, number, kept;
 } chunks;
 
-/* The chunks of n >= 1 candidates, `room` of which fit the budget: if 0 or less
- * no chunk is kept, if all fit all are. */
+/* The chunks of n >= 1 candidates. The budget has `room` for so many of them:
+ * if 0 or less no chunk is kept, if n or more all are. */
 KV_FN chunks chunks_of(const params *o, int n, int room) {
   chunks c = {o->chunk, 0, 0};
   if (o->count == BY_BUDGET && c.length > room) c.length = room > 0 ? room : 1;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of criticalkv, which its CUDA twin shares; open fills in those
- * without a default.
+ * The parameters of criticalkv, shared with its CUDA twin (ref/lane/params.h).
  */
 #ifndef KV_REF_METHODS_CRITICALKV_H
 #define KV_REF_METHODS_CRITICALKV_H

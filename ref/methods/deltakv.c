@@ -116,8 +116,6 @@
 
 static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
-/* --- open ---------------------------------------------------------------- */
-
 static bool is_full(const params *o, int layer) {
   int i = kv_layer_above(&o->list, layer);
   return i >= 0 && o->list.layer[i] == layer;
@@ -190,7 +188,7 @@ static int temporary_from(const kv_shape *shape, const void *p, int layer) {
   return together ? o->list.layer[kv_layer_above(&o->list, layer)] + 1 : layer;
 }
 
-/* --- the state of a lane: how far it is compressed, and the largest values  */
+/* --- the state of a lane ------------------------------------------------- */
 
 static int32_t *end_of(const kv_at *at, const kv_lane *l) {
   return kv_own(at, l);

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shared with the CUDA twin: the parameters of deltakv after open
- * (ref/methods/deltakv.c) has resolved them, how far a layer is compressed at a
- * step, and the candidates there. Each enum has the values of the parameter
- * named beside it.
+ * The parameters of deltakv, shared with its CUDA twin (ref/lane/params.h), how
+ * far a layer is compressed at a step, and the candidates there.
  */
 #ifndef KV_REF_METHODS_DELTAKV_H
 #define KV_REF_METHODS_DELTAKV_H
@@ -13,7 +11,7 @@
 #include "ref/parts/residual.h"
 
 enum { TOP, ALL };     /* retrieve */
-enum { DEVICE, HOST }; /* where latents lie */
+enum { DEVICE, HOST }; /* where latents are stored */
 enum { LAYER, GROUP }; /* temporary */
 
 /* A lane's state: an int32, how far it is compressed; from byte VALUES on each

@@ -55,8 +55,6 @@ static const kv_asset_kind kind = {NULL, tensors};
 
 static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
-/* --- gates of a file ----------------------------------------------------- */
-
 static kv_rc check_gates(const kv_shape *s, const float *gate, int n,
                          const char *path, kv_err *e) {
   for (int i = 0; i < n; i++)
@@ -69,7 +67,7 @@ static kv_rc check_gates(const kv_shape *s, const float *gate, int n,
   return KV_OK;
 }
 
-/* The gate with `before` others in front of it. */
+/* Index of the gate that has `before` others before it in their order. */
 static int gate_of_rank(const float *gate, int n, int before) {
   for (int i = 0; i < n; i++) {
     int rank = 0;
@@ -112,8 +110,6 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   return kv_open_sums("duoattention", rows, kv_group(shape), 1, e);
 }
 
-/* --- hooks --------------------------------------------------------------- */
-
 /* Does the lane stream? Stored after the sums, if there are any. */
 static int64_t *streams(const kv_at *at, const kv_lane *lane) {
   const params *o = at->params;
@@ -137,7 +133,7 @@ static float gate_of(const kv_at *at, const kv_lane *lane) {
   return kv_duo_gate(middle, all);
 }
 
-/* With a file: by the last gate that streams. */
+/* With a file: a lane streams unless its gate is after the last that does. */
 static bool file_streams(const kv_at *at, const kv_lane *lane) {
   const params *o = at->params;
   const float *gate = at->asset[0].data;
@@ -153,7 +149,7 @@ static void compress_lane(const kv_at *at, kv_lane *lane) {
   if (*streams(at, lane)) kv_keep_ends(lane, o->sink, o->recent);
 }
 
-/* After the prompt, with table=auto: the layer ranks its heads. */
+/* With table=auto, the layer ranks its heads after the prompt. */
 static void compress_layer(const kv_at *at, kv_lane *const *lane, int lanes) {
   const params *o = at->params;
   if (at->step != at->shape->prompt_len || o->table == OF_FILE) return;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of duoattention, which its CUDA twin shares; open fills in
- * those without a default. Each enum has the values of the parameter named
- * beside it.
+ * Parameters of duoattention, shared with its CUDA twin (ref/lane/params.h).
  */
 #ifndef KV_REF_METHODS_DUOATTENTION_H
 #define KV_REF_METHODS_DUOATTENTION_H
@@ -45,8 +43,7 @@ KV_FN int kv_duo_streams(int n, float sparsity) {
   return whole + ((float)whole < place);
 }
 
-/* Does gate a come before gate b? The smaller first; ties: the earlier
- * place. */
+/* Does gate a come before gate b? Smaller first; ties: the earlier place. */
 KV_FN int kv_duo_before(float a, int place, float b, int other) {
   return a < b || (a == b && place < other);
 }

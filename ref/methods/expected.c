@@ -40,7 +40,7 @@
 #include <string.h>
 
 /* To the bit, for each query head, over its rows of tokens t >= sinks:
- *   x        = the row turned back (arithmetic 6; at position 0 as it is)
+ *   x        = the row rotated back (arithmetic 6; at position 0 as it is)
  *   y        = RN(x - pivot), pivot the first such row
  *   a[i][j]  = chains of fma(y[i], y[j], .) over rows ascending, i = d: of
  *              fma(1, y[j], .); after every 64 rows they are added to
@@ -50,21 +50,21 @@
  * The rotation R of a pair has sine and cosine
  *   s = fma(c1, s2, RN(s1 * c2)),  c = fma(-s1, s2, RN(c1 * c2))
  * with s1, c1 of the newest token's position and s2, c2 the means over the
- * distances 1 .. future (kv_turns), and turns mean, then the rows of C, then
- * its columns, as arithmetic 6 turns rows.
+ * distances 1 .. future (kv_turns). It rotates mean, then the rows of C, then
+ * its columns, as arithmetic 6 rotates rows.
  *   u[i]     = RN(dot(C[i], k) + 0), dot(mean, k) + 0: the chains of 1
  *   s        = RN(dot(mean, k) * scale)
  *              + RN(RN(chain of fma(k[i], u[i], .) * scale) * RN(scale * 0.5))
  *   P        = probabilities of s over the candidates (arithmetic 4)
  *   score    = RN32(sum over heads of RN(P * 2^40)) * 2^-40 / heads;
  *              vnorm=yes: RN(RN(score + epsilon) * sqrt(dot(v, v)))
- * scale is the trace's. What is not finite in s counts as -FLT_MAX.
+ * scale is the trace's. An s that is not finite counts as -FLT_MAX.
  */
 
 enum { FUTURE = 512, FOLD = 64 };
 
-/* The sums of one query head, in the lane's state; the number of rows is before
- * the first head. */
+/* The sums of one query head, in the lane's state; the number of rows precedes
+ * the first head's. */
 typedef struct sums {
   float *pivot;      /* [d] */
   float *part, *all; /* [d + 1][d] */
@@ -179,7 +179,7 @@ static void rotation(const kv_at *at, const kv_lane *lane, float *sc) {
   }
 }
 
-/* Turns the columns of c as if each were a row. */
+/* Rotates the columns of c as if each were a row. */
 static void turn_columns(int d, int interleaved, const float *sc, float *c) {
   int step = interleaved ? 2 : 1, apart = interleaved ? 1 : d / 2;
   for (int i = 0; i < d / 2; i++) {

@@ -89,8 +89,6 @@
 
 static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
-/* --- open --------------------------------------------------------------- */
-
 static void resolve(params *o) {
   int half = o->upper / 2 > 1 ? o->upper / 2 : 1;
   if (o->lower == KV_UNSET) o->lower = o->upper / 2;
@@ -185,8 +183,6 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   return rc;
 }
 
-/* --- the lane's own ------------------------------------------------------- */
-
 static float *ring_of(const kv_at *at, const kv_lane *lane) {
   return (float *)(void *)((char *)kv_own(at, lane) + kv_hard_ring(at->params));
 }
@@ -215,8 +211,6 @@ static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
   if (rows->p) last.p += from * rows->stride;
   kv_score_observe(at, lane, &last, &o->s);
 }
-
-/* --- compression --------------------------------------------------------- */
 
 /* The score of every entry of the lane; entries that the scorer protects have
  * the largest score. */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shared with the CUDA twin: the parameters of hardkv after open
- * (ref/methods/hardkv.c) has resolved them, and the layout of a lane's own
- * state. Each enum has the values of the parameter named beside it.
+ * The parameters of hardkv, shared with its CUDA twin (ref/lane/params.h), and
+ * the layout of a lane's state.
  */
 #ifndef KV_REF_METHODS_HARDKV_H
 #define KV_REF_METHODS_HARDKV_H
@@ -83,8 +82,8 @@ KV_FN size_t kv_hard_state(const kv_shape *s, const params *o) {
   return kv_hard_temperatures(s, o) + (size_t)o->v.window * sizeof(float);
 }
 
-/* How many last tokens stay whatever the votes are. The dense tier is exact in
- * the paper, and only a local window in the code. */
+/* How many last tokens stay whatever their votes. In the paper the dense tier
+ * is exact, in the code it is only a local window. */
 KV_FN int kv_hard_last(const params *o) {
   if (o->variant == CODE || o->local > o->v.window) return o->local;
   return o->v.window;

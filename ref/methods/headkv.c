@@ -78,8 +78,7 @@ static kv_rc sum_scores(const kv_shape *s, params *o, kv_err *e) {
       o->file.asset->path, sum);
 }
 
-/* Does the method grow by snapkv's votes, instead of using a scorer's scores
- * once? */
+/* Does it grow by snapkv's votes, instead of using a scorer's scores once? */
 static bool votes(const params *o) { return o->s.score == KV_SCORE_snapkv; }
 
 static kv_rc open_scorer(const kv_shape *shape, params *o, kv_needs *needs,

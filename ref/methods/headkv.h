@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of headkv, which its CUDA twin shares; open fills in those
- * without a default.
+ * The parameters of headkv, shared with its CUDA twin (ref/lane/params.h).
  */
 #ifndef KV_REF_METHODS_HEADKV_H
 #define KV_REF_METHODS_HEADKV_H
@@ -42,10 +41,10 @@ KV_FN int kv_headkv_cap(const params *o, float score) {
   return cap < 0x1p30f ? (int)cap : 1 << 30;
 }
 
-/* Entries that a lane of a layer keeps by score: the mean over its query heads;
- * without a file, the budget less the ends; all, if `seen`, the tokens that it
- * can have held, is below the budget. scores: of the file, [layers][query
- * heads]; NULL without one. */
+/* Entries that a lane of a layer keeps by score: the mean over its query heads
+ * or, without a file, the budget minus the ends. All, if `seen`, the most
+ * tokens that it can have held, is below the budget. scores: of the file,
+ * [layers][query heads], or NULL. */
 KV_FN int kv_headkv_past(const params *o, const kv_shape *s,
                          const float *scores, int layer, int lane, int seen) {
   int group = s->n_heads / s->n_kv_heads;

@@ -34,7 +34,7 @@
 
 /* To the bit, over all n entries of the lane, candidates or not:
  *   norm[i]   = sqrt(dot(k_i, k_i)), the chain of arithmetic 5
- *   anchor[x] = RN32(sum over i of RN(k_i[x] / max(norm[i], 1e-12) * 2^40))
+ *   anchor[x] = RN32(sum over i of RN(RN(k_i[x] / max(norm[i], 1e-12)) * 2^40))
  *               * 2^-40 / n: one int64 sum, one rounding, one division
  *   score[i]  = 0 - dot(k_i, anchor) / max(norm[i] * |anchor|, 1e-8)
  * with |anchor| as norm. The constants are those of the libraries behind

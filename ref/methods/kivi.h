@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of kivi, which its CUDA twin shares; open fills in those
- * without a default. Each enum has the values of the parameter named beside it.
+ * The parameters of kivi, shared with its CUDA twin (ref/lane/params.h).
  */
 #ifndef KV_REF_METHODS_KIVI_H
 #define KV_REF_METHODS_KIVI_H
@@ -34,8 +33,8 @@ enum { KEYS, VALUES };      /* codings */
   P(CHOICE, rope, "after", "after|before",                                     \
     "code keys after RoPE (paper, authors' code) or before it, where "         \
     "channels keep their ranges")                                              \
-  P(ONLY, kv_minmax k) /* settings of both codings, by open */                 \
-  P(ONLY, kv_minmax v) /* settings of both codings, by open */
+  P(ONLY, kv_minmax k) /* settings of the keys' coding, by open */             \
+  P(ONLY, kv_minmax v) /* settings of the values' coding, by open */
 KV_PARAMS(PARAMS);
 
 #endif

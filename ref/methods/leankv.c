@@ -95,8 +95,6 @@
 
 static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
-/* --- open --------------------------------------------------------------- */
-
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   params *o = p;
   kv_rc rc = kv_open_tiers(shape, "leankv", &o->tiers, needs, e);
@@ -118,22 +116,20 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   return kv_open_sums("leankv", rows, 1, 1, e);
 }
 
-/* --- observe ------------------------------------------------------------ */
-
 static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
   const params *o = at->params;
   kv_received_add(at, lane, rows, 0, o->variant == CODE);
 }
 
-/* --- what a lane is judged by ------------------------------------------- */
+/* --- judging a lane ------------------------------------------------------ */
 
 typedef struct judged {
   bool prompt;
-  int past;             /* entries before the window */
-  int tokens;           /* tokens before the window, of which these are left */
-  float *score;         /* [past] */
-  uint8_t *tier;        /* [past] that each is in */
-  const float *weights; /* of the head; NULL: there are none */
+  int past;     /* entries before the window */
+  int tokens;   /* all tokens so far before the window, dropped ones included */
+  float *score; /* [past] */
+  uint8_t *tier;        /* [past] the entry's tier */
+  const float *weights; /* of the head; NULL: no file */
   int most[TIERS];      /* entries of each tier, if counts decide */
 } judged;
 
@@ -165,7 +161,7 @@ static void thresholds(const params *o, const judged *j, int n, float *floor) {
     floor[t] = kv_alpha_threshold(&o->alphas, j->weights, t, n);
 }
 
-/* The tier of entry i by its score, from `from` on. */
+/* The tier of entry i by its score, at or below tier `from`. */
 static int tier_of(const kv_at *at, const kv_lane *lane, const judged *j, int i,
                    int from) {
   const params *o = at->params;
@@ -176,8 +172,8 @@ static int tier_of(const kv_at *at, const kv_lane *lane, const judged *j, int i,
 
 /* --- after the prompt --------------------------------------------------- */
 
-/* Tier by tier the best most[] entries that are in no tier above and were in no
- * tier below. */
+/* Fills the tiers from the highest on: each gets its best most[] entries that
+ * are in no higher tier and were in no lower one. */
 static void rank(const kv_at *at, const judged *j, uint8_t *tier) {
   const params *o = at->params;
   float *rest = KV_TAKE(at->work, float, j->past);
@@ -230,7 +226,7 @@ static void compress_prompt(const kv_at *at, kv_lane *lane, const judged *j) {
 
 /* --- after a step ------------------------------------------------------- */
 
-/* The entry of least score of a tier, -1 if it is empty; *held: its entries. */
+/* The entry with the smallest score in a tier, -1: none; *held: its entries. */
 static int least(const kv_at *at, const judged *j, int tier, int *held) {
   bool *in = KV_TAKE(at->work, bool, j->past);
   *held = 0;
@@ -272,7 +268,7 @@ static void compress_step(const kv_at *at, kv_lane *lane, const judged *j) {
 
 /* --- compress ------------------------------------------------------------- */
 
-/* Counts of a layer by its thresholds, an equal part a lane, rounded up. */
+/* Counts of a layer by its thresholds, divided among its lanes, rounded up. */
 static void count(const kv_at *at, kv_lane *const *lane, int lanes, bool prompt,
                   int *most) {
   int sum[TIERS + 1] = {0};

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shared with the CUDA twin: the parameters of leankv after open
- * (ref/methods/leankv.c) has resolved them, and decisions that follow from
- * scores alone. Each enum has the values of the parameter named beside it. Tier
- * 0 is the high one; each further tier has fewer bits.
+ * The parameters of leankv, shared with its CUDA twin (ref/lane/params.h), and
+ * decisions that follow from scores alone. Tier 0 is the high one; each further
+ * tier has fewer bits.
  */
 #ifndef KV_REF_METHODS_LEANKV_H
 #define KV_REF_METHODS_LEANKV_H
@@ -97,7 +96,7 @@ KV_FN int kv_lean_of(const params *o, int step, int id, bool prompt) {
 }
 
 /* Entries of a tier before the window with sparsity=static, rounded up so that
- * the first token is not lost; tokens: how many ever were before it. */
+ * the first token is not lost. tokens: tokens so far before the window. */
 KV_FN int kv_lean_most(const params *o, int tier, int tokens) {
   return (int)(((int64_t)tokens * o->alphas.most[tier] + (1 << 20) - 1) >> 20);
 }
@@ -143,8 +142,8 @@ KV_FN decision kv_lean_code(int tiers, const float *score, const float *floor,
 }
 
 /* The same with sparsity=static: at most one entry leaves each tier, which
- * holds held[] entries and may hold most[]; of equal scores the older
- * member. */
+ * holds held[] entries and may hold most[]. Of equal scores the tier's own
+ * entry leaves. */
 KV_FN decision kv_lean_counts(int tiers, const float *score, const int *held,
                               const int *most, const int *least) {
   decision d = {0, {0}, {0}};

@@ -97,8 +97,6 @@ static const kv_asset_kind kind = {"kvreplay-less", tensors};
 
 static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
-/* --- open ---------------------------------------------------------------- */
-
 static kv_rc check_dim(const params *o, int layer, int which, int dim, int want,
                        kv_err *e) {
   const kv_asset *a = o->file.asset;
@@ -139,10 +137,10 @@ static kv_rc open_weights(params *o, kv_err *e) {
 
 static int larger(int a, int b) { return a > b ? a : b; }
 
-enum { TILE = 16 }; /* tokens that go at once */
+enum { TILE = 16 }; /* tokens processed together */
 
-/* Rows, hidden ones, kappa, psi and values of a tile; what `logits` packs; the
- * flags of a compression. */
+/* Bytes of workspace for a tile's keys, values, hidden rows and features, and
+ * for what `logits` packs. */
 static size_t work(const kv_shape *s, const params *o) {
   size_t row =
       (size_t)s->d + (size_t)s->d_v + (size_t)o->hidden + 3 * (size_t)o->rank;
@@ -178,8 +176,6 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   needs->column[0] = KV_INT64;
   return kv_open_sums("less", shape->n_tokens, kv_group(shape), 1, e);
 }
-
-/* --- perceptrons ---------------------------------------------------------- */
 
 /* Head h's rows of a tensor of the layer. */
 static const float *of_head(const kv_at *at, int which, int h) {
@@ -221,8 +217,6 @@ static void features(const kv_at *at, int head, int m, const float *key,
   for (int i = 0; i < m * o->rank; i++)
     psi[i] = kv_less_psi(mix_scale[i % o->rank], mixed[i], psi[i]);
 }
-
-/* --- hooks ---------------------------------------------------------------- */
 
 static bool chunk(const kv_at *at, const kv_lane *lane, const kv_query *q,
                   float *m, float *l, float *a) {

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shared with the CUDA twin: the parameters of less after open
- * (ref/methods/less.c) has resolved them, the tensors of its file, and the
- * arithmetic of a state. Each enum has the values of the parameter named beside
- * it.
+ * The parameters of less, shared with its CUDA twin (ref/lane/params.h), the
+ * tensors of its file, and the arithmetic of a state.
  */
 #ifndef KV_REF_METHODS_LESS_H
 #define KV_REF_METHODS_LESS_H
@@ -45,8 +43,7 @@ KV_PARAMS(PARAMS);
 
 #define KV_LESS_FLOOR 1e-6f /* least of phi(q) z, and of phi(q)'s elements */
 
-/* A lane's state: the number of its tokens, then z [rank], then H
- * [rank][d_v]. */
+/* A lane's state: the number of its tokens, z [rank], then H [rank][d_v]. */
 typedef struct state {
   int32_t gone; /* tokens dropped into it */
   float z[1];   /* [rank], with H behind it */
@@ -60,16 +57,15 @@ KV_FN size_t kv_less_floats(const params *o, int d_v) {
 
 /* |x|. */
 KV_FN float kv_less_abs(float x) { return kv_float(kv_bits(x) & 0x7fffffffu); }
-/* kappa of a key, element by element: `gelu` is GELU of its perceptron, `scale`
- * of KEY_SCALE; and psi: mix_scale of KEY_MIX_SCALE, mixed of KEY_MIX times
- * kappa. */
+/* kappa of a key, by element: gelu is GELU of its perceptron, scale of
+ * KEY_SCALE. psi: mix_scale of KEY_MIX_SCALE, mixed of KEY_MIX times kappa. */
 KV_FN float kv_less_kappa(float scale, float gelu) {
   return kv_mul(kv_less_abs(scale), gelu);
 }
 KV_FN float kv_less_psi(float mix_scale, float mixed, float kappa) {
   return kv_less_abs(kv_fma(mix_scale, mixed, kappa));
 }
-/* x, at least the floor; not finite stays so. */
+/* The larger of x and the floor; an x that is not finite stays. */
 KV_FN float kv_less_floor(float x) {
   return x > KV_LESS_FLOOR || !kv_finite(x) ? x : KV_LESS_FLOOR;
 }

@@ -77,8 +77,6 @@
 
 static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
-/* --- open ---------------------------------------------------------------- */
-
 static void fall_to(int *x, int value) {
   if (*x == KV_UNSET) *x = value;
 }
@@ -294,8 +292,7 @@ static void view(const kv_at *at, const kv_lane *lane, const kv_query *q,
                  out);
 }
 
-/* At the end of the prompt, or of a chunk, its new candidates go to the
- * host. */
+/* At the end of the prompt or a chunk, its new candidates go to the host. */
 static void compress_lane(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
   const kv_shape *s = at->shape;

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shared with the CUDA twin: the parameters of omnikv after open
- * (ref/methods/omnikv.c) has resolved them, the role of a layer, and the
- * candidates of a step. Each enum has the values of the parameter named beside
- * it.
+ * The parameters of omnikv, shared with its CUDA twin (ref/lane/params.h), the
+ * role of a layer, and the candidates of a step.
  */
 #ifndef KV_REF_METHODS_OMNIKV_H
 #define KV_REF_METHODS_OMNIKV_H

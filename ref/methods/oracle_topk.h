@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of oracle_topk, which its CUDA twin shares; open fills in
- * those without a default.
+ * The parameters of oracle_topk, shared with its CUDA twin (ref/lane/params.h).
  */
 #ifndef KV_REF_METHODS_ORACLE_TOPK_H
 #define KV_REF_METHODS_ORACLE_TOPK_H

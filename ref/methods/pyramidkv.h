@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of pyramidkv, which its CUDA twin shares; open fills in those
- * without a default. Each enum has the values of the parameter named beside it.
+ * The parameters of pyramidkv, shared with its CUDA twin (ref/lane/params.h).
  */
 #ifndef KV_REF_METHODS_PYRAMIDKV_H
 #define KV_REF_METHODS_PYRAMIDKV_H
@@ -33,7 +32,7 @@ KV_PARAMS(PARAMS);
 
 /* Entries that layer l keeps besides the window, by PyramidKV's integer
  * schedule for `capacity` entries a lane on average; n: tokens of the prompt.
- * *all: they are fewer than the budget, and the layer keeps all. */
+ * *all: n is below capacity, and the layer keeps everything. */
 KV_FN int schedule_of_layer(int capacity, int window, int layers, int l, int n,
                             int beta, bool *all) {
   int base = capacity - window, min = base / beta, max = 2 * base - min;

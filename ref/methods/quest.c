@@ -59,7 +59,7 @@ static size_t side_bytes(const kv_shape *s, int page) {
   return (size_t)tiles * TILE * (size_t)s->d * kv_dtype_size(s->dtype);
 }
 
-/* Up to this many entries every page is attended, and no bound is read. */
+/* Lanes of at most so many entries attend every page and read no bound. */
 static int attended_whole(const params *o) {
   if (o->rule == PAPER) return PAPER_PAGES * o->page;
   if (o->rule == TWILIGHT) return pages_of(o->budget, o->page) * o->page;
@@ -231,7 +231,7 @@ static void box_size(const kv_at *at, const kv_lane *lane, kv_dtype *type,
   *width = at->shape->d;
 }
 
-/* One side of all boxes, page by page, out of its tiles. */
+/* Copies one side of all boxes out of its tiles, page by page. */
 static void copy_side(const kv_at *at, const kv_lane *lane, const char *side,
                       char *out) {
   const params *o = at->params;

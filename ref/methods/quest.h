@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of quest, which its CUDA twin shares; open fills in those
- * without a default. Each enum has the values of the parameter named beside it.
+ * The parameters of quest, shared with its CUDA twin (ref/lane/params.h).
  */
 #ifndef KV_REF_METHODS_QUEST_H
 #define KV_REF_METHODS_QUEST_H

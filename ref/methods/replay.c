@@ -59,7 +59,7 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   return KV_OK;
 }
 
-/* entry[t]: where token t is in the lane, -1 where it is not. */
+/* entry[t]: index of token t in the lane; -1: not there. */
 static int32_t *entries(const kv_at *at, const kv_lane *lane) {
   int32_t *entry = KV_TAKE(at->work, int32_t, at->step);
   for (int t = 0; t < at->step; t++) entry[t] = -1;
@@ -67,7 +67,7 @@ static int32_t *entries(const kv_at *at, const kv_lane *lane) {
   return entry;
 }
 
-/* Live entries of item p, into list; how many. */
+/* Writes the live entries of item p to list; returns how many. */
 static int expand(const int32_t *entry, int step, int32_t p, int page,
                   int32_t *list) {
   int n = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of replay. ref/methods/replay.c and its CUDA twin read them
- * after open has resolved them: the file is read, and form says what is in it.
+ * The parameters of replay, shared with its CUDA twin (ref/lane/params.h). The
+ * file is read, and form says what is in it.
  */
 #ifndef KV_REF_METHODS_REPLAY_H
 #define KV_REF_METHODS_REPLAY_H

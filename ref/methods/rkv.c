@@ -110,9 +110,7 @@ static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
   kv_ring_add(at, lane, rows, o->window, kv_own(at, lane));
 }
 
-/* --- importance --------------------------------------------------------- */
-
-/* Of one row of the ring: logits of its heads, [heads][n] in s. */
+/* Adds the importance by one row of the ring; s: [heads][n] its logits. */
 static void add_queries(const kv_at *at, int n, int heads, float *s,
                         int64_t *acc) {
   const params *o = at->params;
@@ -128,7 +126,7 @@ static void add_queries(const kv_at *at, int n, int heads, float *s,
   }
 }
 
-/* I of the entries before the window. */
+/* The importance of the entries before the window. */
 static float *importance(const kv_at *at, const kv_lane *lane,
                          const float *key) {
   const params *o = at->params;
@@ -156,10 +154,7 @@ static float *importance(const kv_at *at, const kv_lane *lane,
   return out;
 }
 
-/* --- compression --------------------------------------------------------- */
-
-/* Entries before the window with their flag set, best first, then the
- * window. */
+/* Keeps the flagged entries before the window, best first, then the window. */
 static void keep_by_score(const kv_at *at, kv_lane *lane, const float *score,
                           const bool *keep) {
   const params *o = at->params;

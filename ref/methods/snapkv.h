@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of snapkv, which its CUDA twin shares; open fills in those
- * without a default.
+ * The parameters of snapkv, shared with its CUDA twin (ref/lane/params.h).
  */
 #ifndef KV_REF_METHODS_SNAPKV_H
 #define KV_REF_METHODS_SNAPKV_H

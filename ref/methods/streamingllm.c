@@ -32,7 +32,8 @@
 
 static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
-/* A parameter that is not given is the budget less the other. */
+/* An unset parameter is the budget minus the other. If both are unset, sink is
+ * 4, or the budget minus 1 if that is smaller. */
 static kv_rc resolve(params *o, kv_err *e) {
   if (o->sink == KV_UNSET && o->recent == KV_UNSET)
     o->sink = o->budget > 4 ? 4 : o->budget - 1;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of streamingllm, which its CUDA twin shares; open fills in
- * those without a default. Each enum has the values of the parameter named
- * beside it.
+ * Parameters of streamingllm, shared with its CUDA twin (ref/lane/params.h).
  */
 #ifndef KV_REF_METHODS_STREAMINGLLM_H
 #define KV_REF_METHODS_STREAMINGLLM_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shared with the CUDA twin: the parameters of strided after open
- * (ref/methods/strided.c) has resolved them, and the stride.
+ * The parameters of strided, shared with its CUDA twin (ref/lane/params.h), and
+ * the stride.
  */
 #ifndef KV_REF_METHODS_STRIDED_H
 #define KV_REF_METHODS_STRIDED_H

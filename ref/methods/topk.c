@@ -42,7 +42,7 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   if (o->budget == KV_UNSET && by_threshold) {
     o->budget = shape->n_tokens;
     if (o->s.score == KV_SCORE_h2o && o->s.w.window == KV_UNSET)
-      o->s.w.window = 0; /* else half of a budget that was not given */
+      o->s.w.window = 0; /* not half of a budget that was not given */
   }
   kv_rc rc = kv_score_open(shape, "topk", o->budget, &o->s, needs, e);
   needs->lengths = kv_score_lengths(&o->s, o->threshold);

@@ -61,8 +61,6 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   return KV_OK;
 }
 
-/* --- the copy ------------------------------------------------------------- */
-
 /* Copies are stored by token, so they need not move when entries do. */
 static unsigned char *copy_of(const kv_at *at, const kv_lane *lane, int i) {
   const params *o = at->params;
@@ -95,8 +93,6 @@ static void arrive(const kv_at *at, kv_lane *lane, int first) {
     code(o, at->shape->d, key, copy_of(at, lane, i));
   }
 }
-
-/* --- the choice ----------------------------------------------------------- */
 
 /* The entries of the candidates; returns how many. */
 static int candidates(const kv_view *within, int n, int32_t *entry) {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shared with the CUDA twin: the parameters of twilight after open
- * (ref/methods/twilight.c) has resolved them, and the code of a key's copy.
- * Each enum has the values of the parameter named beside it.
+ * The parameters of twilight, shared with its CUDA twin (ref/lane/params.h),
+ * and the code of a key's copy.
  */
 #ifndef KV_REF_METHODS_TWILIGHT_H
 #define KV_REF_METHODS_TWILIGHT_H
@@ -26,7 +25,6 @@ enum { RANGE = 4 }; /* bytes of a copy's scale and minimum, before its codes */
         "bits of a code in the copy of the keys; 4 as in the paper"))
 KV_PARAMS(PARAMS);
 
-/* Bits of a code. */
 KV_FN int bits_of(const params *o) { return o->coarse ? 2 : 4; }
 
 /* Bytes of a copy's codes: element x is in byte x mod that many, the first of
@@ -35,7 +33,7 @@ KV_FN int code_bytes(const params *o, int d) {
   return (d * bits_of(o) + 7) / 8;
 }
 
-/* Bytes from one copy to the next: even, for its scale has two. */
+/* Bytes from one copy to the next: even, because a scale takes two bytes. */
 KV_FN int copy_stride(const params *o, int d) {
   return (RANGE + code_bytes(o, d) + 1) / 2 * 2;
 }
@@ -45,8 +43,7 @@ KV_FN float kept_half(float x) {
   return kv_round_f16(kv_min(kv_max(x, -65504.0f), 65504.0f));
 }
 
-/* The scale of a key from its least and its largest element, as it is stored.
- */
+/* The scale of a key from its smallest and largest element, as stored. */
 KV_FN float scale_of(const params *o, float least, float most) {
   float levels = (float)((1 << bits_of(o)) - 1);
   return kept_half(kv_div(kv_sub(most, least), levels));

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parameters of window. ref/methods/window.c and its CUDA twin read them
- * after open has resolved them: budget is at least 1.
+ * The parameters of window, shared with its CUDA twin (ref/lane/params.h).
  */
 #ifndef KV_REF_METHODS_WINDOW_H
 #define KV_REF_METHODS_WINDOW_H

@@ -74,12 +74,10 @@
 
 static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
-/* --- open --------------------------------------------------------------- */
-
 static int smaller(int a, int b) { return a < b ? a : b; }
 static int larger(int a, int b) { return a > b ? a : b; }
 
-/* Parameters that are not given have the authors' values, or the rest. */
+/* Unset parameters get the authors' values, or the rest of the budget. */
 static void resolve(params *o) {
   int b = o->budget;
   bool context = o->context != KV_UNSET, proximity = o->proximity != KV_UNSET;
@@ -136,9 +134,7 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   return KV_OK;
 }
 
-/* --- observe ------------------------------------------------------------ */
-
-/* The group's sum is formed in fixed point and rounded once (arithmetic 4). */
+/* The group's sum is fixed point, rounded once (arithmetic 4). */
 static void observe(const kv_at *at, kv_lane *lane, const kv_rows *rows) {
   const params *o = at->params;
   float *score = kv_column_float(at, lane, 0);
@@ -232,8 +228,8 @@ static void compress_paper(const kv_at *at, kv_lane *lane) {
 
 /* --- compress: code ------------------------------------------------------- */
 
-/* Averages entries 0..past-1 that are not in `stays`, by Br neighbouring
- * groups; first[g] becomes the entry of group g. */
+/* Averages entries 0..past-1 that are not in `stays`, in groups of neighbors;
+ * first[g] becomes the entry of group g. */
 static void merge_groups(kv_lane *lane, int past, int left, int groups,
                          const bool *stays, int32_t *first) {
   int member = 0, g = 0, size = 0;

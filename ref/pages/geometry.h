@@ -56,8 +56,7 @@ int64_t kv_page_payload(const kv_page_token *t);
  * see what one more token would take. */
 kv_page_map kv_page_map_with(int32_t tokens, const kv_page_token *t);
 
-/* The map of a page of `page` bytes, with as many tokens as fit; tokens 0: none
- * fits. */
+/* The map of a page of `page` bytes, with as many tokens as fit, perhaps 0. */
 kv_page_map kv_page_map_of(int64_t page, const kv_page_token *t);
 
 /* The page size for rows of d and d_v elements. Of the multiples of 128 bytes

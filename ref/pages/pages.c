@@ -2,9 +2,9 @@
  *
  * The page manager's memory and its queries: ref/pages/pages.h.
  *
- * The ring stores its count next to its start. The authors' code stores a start
- * and an inclusive end instead, so an empty list looks like a full one and is
- * taken for it.
+ * The ring stores its start and its count. The authors' code stores a start and
+ * an inclusive end instead, so an empty list looks like a full one and is
+ * treated as full.
  */
 #include "ref/pages/pages.h"
 #include <assert.h>
@@ -13,9 +13,9 @@
 
 int32_t kv_pages_table(kv_pages_variant variant, int32_t most_tokens,
                        const int32_t tokens[KV_TIERS], int32_t fewest) {
-  /* The paper has no extra entry, because low pages hold more tokens than
-   * high ones. But 63 high tokens and a low one, of 64, need 3 pages of 32,
-   * not 2. */
+  /* The paper has no extra entry, because low pages hold more tokens than high
+   * ones. But 63 high tokens and a low one need 3 pages, where 64 tokens at 32
+   * a page need 2. */
   if (variant == KV_PAGES_PAPER)
     return kv_pages_for(most_tokens, tokens[KV_HIGH]) + (tokens[KV_LOW] > 0);
   return kv_pages_for(most_tokens, fewest) + 2;
@@ -69,9 +69,9 @@ void kv_pages_reset(kv_pages *p) {
   p->books = (kv_pages_books){0};
 }
 
-/* --- is it sound? --------------------------------------------------------- */
+/* --- soundness ----------------------------------------------------------- */
 
-/* Is this the first time that the page is met? */
+/* Marks the page. Returns whether it was not marked before. */
 static bool first(kv_pages *p, int32_t id) {
   if (id < 0 || id >= p->shape.pages) return false;
   uint64_t bit = 1ull << id % 64, *word = &p->mark[id / 64];
@@ -108,15 +108,13 @@ bool kv_pages_sound(kv_pages *p) {
   return used + p->count == pages && p->books.taken - p->books.given == used;
 }
 
-/* --- compaction ----------------------------------------------------------- */
-
 /* Compaction: plan per head, coordinate by prefix sums, act per head
  * (ref/pages/pages.h). Given pages enter the ring before any are taken from it,
  * and before pages change ends in a table. If no head gives or moves a page, as
  * at nearly every decode step, that pass over the heads is skipped. */
 
-/* With fewer parts than this one thread is done before several begin: a part
- * takes less than a microsecond. */
+/* With fewer parts than this, one thread is done before several have started: a
+ * part takes less than a microsecond. */
 enum { PARTS_OF_MANY = 6 };
 
 typedef struct batch {
@@ -144,8 +142,8 @@ static slice slice_of(const batch *b, int i) {
 
 /* --- plan ----------------------------------------------------------------- */
 
-/* Returns whether any of these heads gives a page back or moves one to the
- * other end. */
+/* Returns whether any of these heads returns a page or moves one to the other
+ * end of its table. */
 static bool plan(const batch *b, int i) {
   kv_pages *p = b->p;
   const slice s = slice_of(b, i);
@@ -178,8 +176,8 @@ static kv_pages_part sum_of(const kv_pages *p, int job) {
   return s;
 }
 
-/* Which requests the pages suffice for, in batch order: pages from requests
- * that take nothing are there for all. */
+/* Decides in batch order which requests the pages suffice for. Pages returned
+ * by requests that take none can serve every request. */
 static void admit(batch *b) {
   int64_t room = b->p->count;
   for (int j = 0; j < b->n; j++) {
@@ -194,7 +192,7 @@ static void admit(batch *b) {
   }
 }
 
-/* The exclusive prefix sums over all parts, in place. */
+/* Replaces the parts' numbers by their exclusive prefix sums. */
 static void coordinate(batch *b) {
   admit(b);
   b->give = b->take = 0;

@@ -43,7 +43,7 @@
 /* Heads that one thread plans and moves at a time. */
 enum { KV_PAGES_PART = 64 };
 
-/* Everybody may read it; only the functions below write. */
+/* Any code may read it; only the functions below write. */
 typedef struct kv_pages {
   kv_pages_shape shape;
   int threads;           /* that compute a call */
@@ -89,9 +89,9 @@ static inline int32_t kv_pages_used(const kv_pages *p) {
   return p->shape.pages - p->count;
 }
 
-/* For checks: are free ids and table ids a permutation of all pages, do no
- * table's ends meet, has every tier pages for its tokens, and do the books
- * agree? Walks everything and writes p->mark. */
+/* For checks: do free ids and table ids together name every page once, do the
+ * two ends of every table stay apart, does every tier have pages for its
+ * tokens, and do the books agree? Walks everything and writes p->mark. */
 bool kv_pages_sound(kv_pages *p);
 
 #endif

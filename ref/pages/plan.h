@@ -53,7 +53,6 @@ typedef struct kv_pages_job {
   int64_t wanted;              /* answer: pages that it takes, or would take */
 } kv_pages_job;
 
-/* Totals. */
 typedef struct kv_pages_books {
   int64_t taken, given; /* ids read from the ring, and written into it */
   int64_t turned;       /* reserved pages that became pages of the low tier */
@@ -104,8 +103,8 @@ KV_FN kv_pages_count kv_pages_reserve(const kv_pages_shape *s, int32_t tokens,
   return n;
 }
 
-/* Pages of a tier after a step: what it had, or what its tokens need, or, in
- * variant code, what it took before it knew. */
+/* Pages of a tier after a step: the largest of what it had, what its tokens
+ * need and, in variant code, what it took before the token's tier was known. */
 KV_FN int32_t kv_pages_grown(const kv_pages_shape *s, int tier, int32_t need,
                              const kv_pages_count *held,
                              const kv_pages_count *store) {
@@ -178,7 +177,7 @@ KV_FN int32_t kv_pages_from(int32_t table, const kv_pages_change *c,
                  : table - 1 - goal->of[KV_LOW] - low;
 }
 
-/* Index for the x-th page that it takes; now: its pages before. */
+/* Index for the x-th page that the head takes. now: its pages before. */
 KV_FN int32_t kv_pages_to(int32_t table, const kv_pages_change *c,
                           const kv_pages_count *now, int32_t x) {
   int32_t low = x - c->take[KV_HIGH];
@@ -186,9 +185,8 @@ KV_FN int32_t kv_pages_to(int32_t table, const kv_pages_change *c,
                  : table - 1 - now->of[KV_LOW] - c->turn - low;
 }
 
-/* Makes the x-th page after the high tier the next one of the low tier. It
- * swaps, because both ends may be in the gap. Returned pages have been read
- * before. */
+/* Makes the x-th page after the high tier the next one of the low tier. Swaps,
+ * because both ends may be in the gap. Returned pages were read before. */
 KV_FN void kv_pages_turn(int32_t *ids, int32_t table, const kv_pages_count *now,
                          const kv_pages_count *goal, int32_t x) {
   int32_t left = goal->of[KV_HIGH] + x, right = table - 1 - now->of[KV_LOW] - x;

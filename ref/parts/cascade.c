@@ -2,9 +2,7 @@
 #include "ref/parts/cascade.h"
 #include <string.h>
 
-/* --- merging pair by pair ------------------------------------------------- */
-
-/* Smallest first; ties: the lower entry. */
+/* Sorts the smallest first; ties: the lower entry. */
 static void order_rising(int n, int32_t *list, float *a, int32_t *spare) {
   for (int i = 0; i < n; i++) a[list[i]] = -a[list[i]];
   kv_order(a, n, list, spare);
@@ -42,7 +40,7 @@ int kv_cascade_asked(const kv_cascade *c, const kv_lane *lane, int32_t *entry) {
   return n;
 }
 
-/* A poll after its votes are counted. */
+/* A poll with its votes counted. */
 typedef struct counted {
   const kv_at *at;
   kv_lane *lane;
@@ -75,7 +73,7 @@ static void cut(counted *x) {
   const kv_poll *p = x->p;
   int over = x->n - x->c->upper, loose = 0;
   if (over <= 0) return;
-  for (int i = p->n - 1; i >= 0; i--) /* the younger first */
+  for (int i = p->n - 1; i >= 0; i--) /* the youngest first */
     if (x->chosen[i] && !x->protects[i]) p->order[loose++] = i;
   kv_scores(p->mass, p->n, p->g);
   kv_order(p->g, loose, p->order, p->spare);
@@ -120,9 +118,8 @@ static void rewrite(counted *x) {
   kv_keep_mask(x->lane, keep);
 }
 
-/* --- as shipped: the poll is about all entries ---------------------------- */
-
-/* All entries by priority; entries that stay are chosen; returns how many. */
+/* Lists all entries by priority. Entries that stay are chosen; returns how many
+ * they are. */
 static int by_priority(counted *x, int32_t *list) {
   int n = 0, all = x->p->n, last = all - x->c->last;
   for (int i = 0; i < x->c->sinks; i++) list[n++] = i;

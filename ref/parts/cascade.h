@@ -8,9 +8,9 @@
  *   chosen   = entries with a vote, the first `sinks` tokens, the `last` ones
  *   n <= upper: the others become hidden
  *   n >  upper: the others go. If more than upper are chosen, unprotected ones
- *               are cut by votes, then the mean probability, then the younger
- *               one. With merge, entries of the poll that go are merged into
- *               unprotected ones of the poll that stay
+ *               are cut: the fewest votes first, then the smallest mean
+ *               probability, then the oldest. With merge, entries of the poll
+ *               that go are merged into unprotected ones of it that stay
  *
  * as_shipped, what Hard-KV's code does: the poll covers all entries, and hidden
  * ones may be read again; sinks and last ones are counted by place; if n >
@@ -43,10 +43,9 @@
  * 0 (Theorem G.1), and never less than dropping the smaller one loses. */
 
 /* Merges entries goes[0..m) into stays[0..n), both ascending entry indexes, by
- * their weights a[entry] >= 0, and returns how many were merged. The others of
+ * their weights a[entry] >= 0; returns how many were merged. The others of
  * `goes` are unchanged; the caller drops them. Reorders both lists and changes
- * a; spare: scratch for max(m, n) indexes. Cannot fail; a merge may set the
- * lane's fault. */
+ * a; spare: scratch for max(m, n) indexes. A merge may set the lane's fault. */
 int kv_condense(kv_lane *lane, int n, int32_t *stays, int m, int32_t *goes,
                 float *a, int32_t *spare);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Layers that choose for those below them: ref/parts/filter.h.
+ * Layers that choose tokens for those below them: ref/parts/filter.h.
  */
 #include "ref/parts/filter.h"
 #include "ref/kernels/kernels.h"
@@ -50,7 +50,7 @@ static void largest_share(int heads, int n, const int64_t *sum, float *best) {
   }
 }
 
-/* The best by the mean query, the sum of all rows of q[queries][d]. */
+/* The best by the mean query: q[queries][d] holds the sum of all rows. */
 static void vote_mean(const kv_at *at, const kv_lane *lane, kv_vote vote,
                       int first, int n, const float *q, int rows, float *best) {
   size_t used = at->work->used;

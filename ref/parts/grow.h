@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the window methods (SnapKV, PyramidKV and methods that spend their
- * scores differently) can do beyond the papers' single compression after the
- * prompt: always keep the first entries, and compress again while decoding,
- * every some steps or when a lane reaches a length. A method puts
- * kv_grow_options into its params and the rows below into its table, and calls
- * kv_open_grow once. Then it only says, for each lane, how many entries it
- * keeps by score: `past`.
+ * Options that the window methods (SnapKV, PyramidKV and relatives) add to the
+ * papers' single compression after the prompt: they can always keep the first
+ * entries, and compress again while decoding, every few steps or when a lane
+ * reaches a length. A method puts kv_grow_options into its params and the rows
+ * below into its table, and calls kv_open_grow once. Then it only says, for
+ * each lane, how many entries it keeps by score: `past`.
  *
  * Sparse-vLLM is github.com/CURRENTF/Sparse-vLLM. Commit d526f0a is from the
  * time of its paper; 18d3104 is the newest that was read.
@@ -70,8 +69,8 @@ typedef struct kv_grow_options {
 KV_FN int kv_grow_within(int seen, int window) {
   return window && seen >= window ? window - 1 : seen;
 }
-/* Of options as opened: `recent` and `voters` with their defaults, and the
- * entries at both ends of a lane that are kept without a score. */
+/* Of opened options: `recent` and `voters` with their defaults, and the number
+ * of entries at both ends of a lane that are kept without a score. */
 KV_FN int kv_grow_recent(const kv_grow_options *g, const kv_window_options *w) {
   return g->recent ? g->recent : w->window;
 }
@@ -85,7 +84,7 @@ KV_FN int kv_grow_ends(const kv_grow_options *g, const kv_window_options *w) {
 KV_FN bool kv_grow_by_length(const kv_grow_options *g) {
   return g->grow > KV_GROW_NO;
 }
-/* At what length, if it keeps `past` entries by score? */
+/* At what length? past: entries that it keeps by score. */
 KV_FN int kv_grow_length(const kv_grow_options *g, const kv_window_options *w,
                          int past) {
   int64_t budget = (int64_t)past + kv_grow_ends(g, w), n = budget + past;
@@ -123,9 +122,8 @@ kv_rc kv_open_every(const char *method, int least, kv_grow_options *g,
 kv_rc kv_open_grow(const kv_shape *shape, const char *method, int budget,
                    bool even, kv_window_options *w, kv_grow_options *g,
                    kv_needs *needs, kv_err *e);
-/* The hooks observe and compress_lane of such a method. past: entries of this
- * lane kept by score, in addition to its ends. A compression zeroes the votes.
- */
+/* The hooks observe and compress_lane of such a method. past: entries that the
+ * lane keeps by score besides its ends. A compression zeroes the votes. */
 void kv_grow_observe(const kv_at *at, kv_lane *lane, const kv_rows *rows,
                      const kv_window_options *w, const kv_grow_options *g,
                      int past);

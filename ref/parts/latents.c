@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * References, and coding and decoding by them: ref/parts/latents.h.
+ * References, and coding and decoding with them: ref/parts/latents.h.
  */
 #include "ref/parts/latents.h"
 #include "ref/backend/attend.h"
@@ -10,7 +10,7 @@
 
 /* --- vectors ------------------------------------------------------------- */
 
-/* The offsets of lane g's K and V in a vector. */
+/* Where K and V of lane g are in a vector x. */
 static float *key_of(const kv_shape *s, float *x, int g) {
   return x + (size_t)g * (size_t)s->d;
 }
@@ -31,7 +31,7 @@ void kv_vector_recorded(const kv_at *at, kv_lane *const *lane, int lanes, int i,
   }
 }
 
-/* The same as it is read, for an entry without a layered coding. */
+/* The same as stored, for an entry without a layered coding. */
 static void vector_read(kv_lane *const *lane, int lanes, int i, float *out) {
   const kv_shape *s = lane[0]->shape;
   for (int g = 0; g < lanes; g++) {
@@ -86,7 +86,7 @@ void kv_references_norm(const kv_at *at, kv_references *r) {
   r->norm[r->n - 1] = kv_dot(x, x, w) + 0.0f;
 }
 
-/* out = the mean of n rows, the nearest first. */
+/* out = the mean of n rows, added from the nearest on. */
 static void mean_of(const float *row, int w, int n, const int32_t *which,
                     float *out) {
   memset(out, 0, (size_t)w * sizeof *out);
@@ -128,7 +128,7 @@ static size_t deepest(const kv_compressor *c) {
   return larger(d, larger((size_t)c->latent, (size_t)c->back));
 }
 
-enum { MOST_BLOCK = 8 }; /* bytes a latent element at most, scales included */
+enum { MOST_BLOCK = 8 }; /* most bytes of a latent element, scales included */
 
 static batch open_batch(const kv_at *at, kv_lane *const *lane, int lanes,
                         const kv_compressor *c, const kv_references *r) {
@@ -163,7 +163,7 @@ static const kv_delta *how_of(const batch *b, int format) {
   return b->lane[0]->needs->coding[format - KV_CODED].settings;
 }
 
-/* Decoding adds to the means; without references, to zeros. */
+/* Finds each token's nearest references, their ids and their mean. */
 static void find_means(batch *b, const kv_latent_batch *of) {
   size_t used = b->at->work->used, k = (size_t)b->k;
   float *v = KV_TAKE(b->at->work, float, (size_t)of->n *k);
@@ -196,7 +196,7 @@ static void fail(const batch *b, const kv_latent_batch *of, int i,
                   decoded);
 }
 
-/* z of all rows, rounded as it is stored. */
+/* Computes z of all rows, rounded as it is stored. */
 static void code_latents(batch *b, const kv_latent_batch *of, bool means) {
   const kv_compressor *c = b->c;
   const kv_tensor *t = b->at->asset;
@@ -258,10 +258,7 @@ void kv_latents_code(const kv_at *at, kv_lane *const *lane, int lanes,
   at->work->used = used;
 }
 
-/* --- perceptrons ---------------------------------------------------------- */
-
-/* The perceptrons of ref/parts/latents.h: their products, and which tensors of
- * a file they are. */
+/* The perceptrons' products (latents.h) and their tensors in a file. */
 
 static const kv_tensor_ask tensors[] = {
     [KV_LATENT_IN] = {.name = "layers.*.compress.in.weight",
@@ -321,7 +318,7 @@ static kv_rc other_shape(const char *method, const kv_asset *a, int layer,
                  is, want);
 }
 
-/* A tensor of rows * columns numbers. */
+/* Checks that a tensor has rows * columns numbers. */
 static kv_rc check(const char *method, const kv_asset *a, int layer, int which,
                    int rows, int columns, kv_err *e) {
   const kv_tensor *t = &kv_asset_layer(a, layer)[which];
@@ -364,7 +361,7 @@ static kv_rc kind_of(const char *method, const kv_asset *a, kv_compressor *c,
       method, a->path, is ? is : "nothing");
 }
 
-/* Widths of the first layer in the file; all others must be equal. */
+/* Widths in the first layer that has a compressor; all must have the same. */
 static void widths_of(const kv_tensor *t, kv_compressor *c) {
   int in = (int)t[KV_LATENT_IN].dim[0];
   c->hidden = c->gated ? in / 2 : in;

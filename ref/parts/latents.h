@@ -45,7 +45,7 @@ extern const kv_asset_kind kv_latents_kind;
 
 /* What the layers of a file have in common. */
 typedef struct kv_compressor {
-  int32_t there;  /* false: there is none, and only width is set */
+  int32_t there;  /* false: no compressor, only width is set */
   int32_t gated;  /* true: swiglu; false: gelu */
   int32_t width;  /* w: elements of a token's vector */
   int32_t hidden; /* width within f_c */
@@ -81,7 +81,7 @@ enum { KV_LATENT_TILE = 64 }; /* most tokens coded at once */
 typedef struct kv_latent_batch {
   int n;                          /* at most KV_LATENT_TILE */
   int32_t entry[KV_LATENT_TILE];  /* index of each in the layer's lanes */
-  int32_t seen[KV_LATENT_TILE];   /* it may use the first so many references */
+  int32_t seen[KV_LATENT_TILE];   /* it may use so many first references */
   int32_t format[KV_LATENT_TILE]; /* from kv_coded */
 } kv_latent_batch;
 
@@ -95,14 +95,14 @@ float *kv_references_add(const kv_at *at, kv_references *r, int32_t id);
 void kv_references_norm(const kv_at *at, kv_references *r);
 
 /* Writes the fault of a token that cannot be coded into *e, in the same words
- * on every backend, unless *e holds one: its latent vector is not finite as
+ * on every backend, unless *e holds one. Its latent vector is not finite as
  * stored or, if `decoded`, its decoded vector is not. step: tokens seen. */
 void kv_latent_fails(kv_err *e, int layer, int step, uint32_t token,
                      bool decoded);
 
-/* out[w] = the vector of entry i of the layer's lanes: as recorded, or as
- * stored: what its coding decodes to, rotated back if the coding is of rotated
- * keys. */
+/* out[w] = the vector of entry i of the layer's lanes. kv_vector_recorded: as
+ * recorded. kv_vector_stored: as its coding decodes to, rotated back if the
+ * coding is of rotated keys. */
 void kv_vector_recorded(const kv_at *at, kv_lane *const *lane, int lanes, int i,
                         float *out);
 void kv_vector_stored(const kv_at *at, kv_lane *const *lane, int lanes, int i,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The directions of a file, and how many of them each part uses:
+ * The directions in a file, and how many of them each part uses:
  * ref/parts/lowrank.h.
  */
 #include "ref/parts/lowrank.h"
@@ -74,7 +74,7 @@ static kv_rc check_groups(const kv_shape *s, const char *method, kv_lowrank *o,
                  method, s->n_layers, kv_rank_parts(o), (int)KV_MOST_RANKS);
 }
 
-/* Latents turned by a Hadamard matrix have meaning only as whole blocks. */
+/* Latents rotated by a Hadamard matrix have meaning only in whole blocks. */
 static kv_rc check_turn(const char *method, const kv_lowrank *o, kv_err *e) {
   const char *text = kv_asset_meta(o->file.asset, "turn");
   int turn = text ? atoi(text) : 0;
@@ -105,7 +105,8 @@ static const kv_tensor *basis_of(const kv_lowrank *o, int layer, int part) {
   return tensor_of(o, layer, KV_KEY_BASIS + side);
 }
 
-/* The share of its side's squares in directions from..from+n-1 of a part. */
+/* What a part gains: the share of its side's squares in directions
+ * from..from+n-1. */
 static float wins(const kv_lowrank *o, int layer, int part, int from, int n) {
   int side = part >= o->groups, g = part - side * o->groups;
   const kv_tensor *t = tensor_of(o, layer, KV_KEY_ENERGY + side);
@@ -115,7 +116,7 @@ static float wins(const kv_lowrank *o, int layer, int part, int from, int n) {
   return sum;
 }
 
-/* A unit more to the part that gains most; ties: the first. */
+/* Gives a unit to the part that gains most; ties: the first. */
 static void give(kv_lowrank *o, int layer) {
   uint16_t *rank = ranks_of(o, layer);
   float most = 0;
@@ -144,7 +145,7 @@ static kv_rc check_units(const char *method, const kv_lowrank *o, int layer,
   return KV_OK;
 }
 
-/* Ranks of a layer, with the same total by either allocation. */
+/* Computes the ranks of a layer. Both allocations have the same total. */
 static kv_rc share_out(const kv_shape *s, const char *method, kv_lowrank *o,
                        int layer, kv_err *e) {
   uint16_t *rank = ranks_of(o, layer);
@@ -215,15 +216,13 @@ kv_rc kv_open_lowrank(const kv_shape *shape, const char *method, kv_lowrank *o,
   return rc;
 }
 
-/* --- coding by directions ------------------------------------------------- */
-
 /* Coding by directions, a tile of tokens at once: ref/parts/lowrank.h. */
 
 static int widest(const kv_shape *s, const kv_lowrank *o) {
   return o->heads * (s->d > s->d_v ? s->d : s->d_v);
 }
 
-enum { MOST_BLOCK = 8 }; /* bytes a latent number at most, scales included */
+enum { MOST_BLOCK = 8 }; /* most bytes of a latent number, scales included */
 
 size_t kv_lowrank_work(const kv_shape *s, const kv_lowrank *o) {
   size_t n = KV_LATENT_TILE, w = (size_t)kv_vector_width(s);
@@ -237,7 +236,7 @@ typedef struct tile {
   const kv_at *at;
   const kv_lowrank *o;
   int n, w;
-  float *x, *row;     /* [n][w]: vectors, and as they are read */
+  float *x, *row;     /* [n][w] vectors; vectors as read back */
   float *z;           /* [n][total] */
   float *part, *pack; /* [n][widest] */
   const void **basis; /* [widest] rows of a basis */
@@ -258,7 +257,7 @@ static tile open_tile(const kv_at *at, const kv_lowrank *o) {
   return t;
 }
 
-/* The first rows of a part's basis. */
+/* Points `basis` to the first rows of a part's basis. */
 static void rows_of(tile *t, int part, const kv_rank_part *p) {
   int side = part >= t->o->groups, g = part - side * t->o->groups;
   const kv_tensor *b = &t->at->asset[KV_KEY_BASIS + side];

@@ -5,15 +5,14 @@
  * options.
  *
  * A layer's vector is K of all KV heads before their rotation, then V of all of
- * them. Its parts are the groups of neighbouring KV heads: K of each group,
- * then V of each. The latent vector is that of part 0, of part 1, ..
+ * them. Its parts are the groups of neighboring KV heads: K of each group, then
+ * V of each. The latent vector is that of part 0, of part 1, .. For each part:
  *
  *   z[j] = B_j . x + 0, j < r, a product as arithmetic 1 with scale 1
  *   x^[i] = the chain over j from +0 of fma(z^[j], B_j[i], .)
  *
- * of each part; z^ is z as stored. Nobody checks that the file's directions are
- * at right angles and of unit length; if they are not, x^ is not near x,
- * however many there are.
+ * z^ is z as stored. Whether the file's directions are orthonormal is not
+ * checked; if they are not, x^ is not near x, however many there are.
  */
 #ifndef KV_REF_PARTS_LOWRANK_H
 #define KV_REF_PARTS_LOWRANK_H
@@ -35,8 +34,8 @@ extern const kv_asset_kind kv_lowrank_kind;
 enum { KV_RANKS_UNIFORM, KV_RANKS_ENERGY }; /* allocation */
 enum { KV_MOST_RANKS = 4096 };              /* parts of all layers */
 
-/* Options of a method, in its params: the first lines are parameters,
- * kv_open_lowrank fills in the rest. */
+/* Options of a method, in its params: the first four lines are parameters;
+ * kv_open_lowrank fills in the others. */
 typedef struct kv_lowrank {
   kv_file file;
   int32_t share;     /* of the numbers of a vector that are kept, in 2^-20 */
@@ -50,8 +49,7 @@ typedef struct kv_lowrank {
   uint16_t rank[KV_MOST_RANKS]; /* [layer][part] */
 } kv_lowrank;
 
-/* A part: its first element in the vector, its elements, and its numbers in the
- * latent vector. */
+/* A part: its first element and width in the vector; its latent numbers. */
 typedef struct kv_rank_part {
   int first, width, rank;
 } kv_rank_part;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ranking: top, top over lanes, top-p, argmin and argmax. All use radix over
- * keys and no sort: the k-th key is found digit by digit. Every key above it is
- * in, and of its equals the first ones by entry index.
+ * Ranking: top, top over lanes, top-p, argmin and argmax. Keys are not sorted:
+ * radix finds the k-th key digit by digit. Every larger key is in, and of keys
+ * equal to it the first ones by entry index.
  */
 #include "ref/parts/parts.h"
 #include "ref/ground/arith.h"
@@ -17,15 +17,15 @@ static void show(const kv_selection *s) {
   kv_selecting_now->selected(kv_selecting_now->self, s);
 }
 
-/* Three digits of a key, the first: sign, exponent, two bits of mantissa. */
+/* A key as three digits; the first is sign, exponent, two bits of mantissa. */
 enum { DIGITS = 3, BUCKETS = 1 << 11 };
 static const struct {
   int shift;
   uint32_t mask;
 } digit[DIGITS] = {{21, 0x7ff}, {10, 0x7ff}, {0, 0x3ff}};
 
-/* The key of rank k (1-based, from the largest) among lanes' scores, and how
- * many of that key itself are in. 1 <= k <= total. */
+/* The key of rank k (1-based, from the largest) among the lanes' scores, and
+ * how many entries with that key are in. 1 <= k <= total. */
 static uint32_t nth_key(const float *const *score, const int *n, int lanes,
                         int k, int *equals) {
   uint32_t prefix = 0, mask = 0;
@@ -136,10 +136,9 @@ int kv_top_p(const kv_at *at, const float *s, int n, int32_t p20, bool *keep) {
   float *e = KV_TAKE(at->work, float, n);
   int64_t *w = KV_TAKE(at->work, int64_t, n);
   memset(w, 0, (size_t)n * sizeof *w);
-  /* The largest by rank; NaN cannot hide it, because no exponential exceeds
-   * 1. */
+  /* The largest by rank, which no NaN hides: no exponential exceeds 1. */
   int64_t above, mass = kernel->exp_sum(s, s[kv_argmax(s, n, NULL)], n, e);
-  if (mass == 0) { /* a logit is not finite: the cell fails at it */
+  if (mass == 0) { /* a logit is not finite, which fails the cell */
     memset(keep, true, (size_t)n);
     return n;
   }
@@ -170,11 +169,8 @@ int kv_first_full(const kv_cell_ref *side, int end) {
   return end > 0 ? end : 0;
 }
 
-/* --- scores --------------------------------------------------------------- */
-
-/* Scores: fixed-point sums, group rules, pooling, the observation window's
- * sums; and the two ways of keeping that nearly every evicting method shares.
- */
+/* Scores: fixed-point sums, group rules, pooling and the observation window's
+ * sums; and the two ways of keeping that nearly all evicting methods share. */
 
 void kv_scores(const int64_t *sum, int n, float *out) {
   for (int i = 0; i < n; i++) out[i] = kv_unfix(sum[i]);
@@ -201,8 +197,8 @@ static float of_signed_key(int32_t u) {
   return kv_float((uint32_t)(u ^ (u >> 31 & INT32_MAX)));
 }
 
-/* x[i] = the largest of x[i .. i + width - 1], for i + width - 1 < n. Runs of a
- * power of two are made of two runs of half as many, the last one overlaps. */
+/* x[i] = the largest of x[i .. i + width - 1], for i + width - 1 < n. A run of
+ * a power of two is made from two of half its length; the last two overlap. */
 static void run_max(int n, int width, int32_t *x) {
   int have = 1;
   for (int by; have < width; have += by) {
@@ -212,8 +208,8 @@ static void run_max(int n, int width, int32_t *x) {
   }
 }
 
-/* Outputs from `first` on, at most POOLED; values past an end are no number's
- * key and never the largest. */
+/* Outputs from `first` on, at most POOLED. Values past an end have a key below
+ * every number's and so are never the largest. */
 enum { POOLED = 1024, WIDEST = 1023 };
 static void pool_some(const float *in, int n, int kernel, int first, int count,
                       float *out) {
@@ -274,7 +270,7 @@ static void max_over(const float *x, int n, float *out) {
     if (kv_key(x[i]) > kv_key(out[i])) out[i] = x[i];
 }
 
-/* Sums stay sums through an average pooling (arithmetic 4). */
+/* A sum stays a sum under average pooling (arithmetic 4). */
 static void score_sums(const kv_at *at, const int64_t *sum, kv_pooling pooling,
                        int kernel, int n, float *out) {
   if (pooling == KV_POOL_AVG) {
@@ -356,7 +352,7 @@ void kv_keep_top_recent(const kv_at *at, kv_lane *lane, const float *score,
 
 /* --- hashes --------------------------------------------------------------- */
 
-/* The k-th largest, 1 <= k <= n, and how many of that value are in. */
+/* The k-th largest hash, 1 <= k <= n, and how many of the k equal it. */
 static uint64_t nth(const uint64_t *hash, int n, int k, int *equals) {
   uint64_t prefix = 0, mask = 0;
   for (int shift = 56; shift >= 0; shift -= 8) {
@@ -384,12 +380,12 @@ void kv_top_hash(const uint64_t *hash, int n, int k, bool *keep) {
 
 /* --- a whole ranking ------------------------------------------------------ */
 
-/* A whole ranking as a list, for a new stored order: a stable radix sort over
- * the keys of rule 2, so equal scores keep their order. */
+/* Ranks all entries, for a new stored order: a stable radix sort over the keys
+ * of rule 2, so equal scores keep their order. */
 
 enum { DIGIT = 8, VALUES = 1 << DIGIT };
 
-/* One digit of the inverted key: larger scores come first. */
+/* One pass by a digit of the inverted key: larger scores come first. */
 static void pass(const float *score, int n, int shift, const int32_t *from,
                  int32_t *to) {
   int start[VALUES + 1] = {0};
@@ -407,17 +403,15 @@ void kv_order(const float *score, int n, int32_t *list, int32_t *spare) {
   }
 }
 
-/* --- logits that a method makes itself ------------------------------------ */
-
-/* Logits that a method computes itself, for queries it chooses, outside of its
+/* Logits that a method computes itself, for queries it chooses, apart from
  * observation: filters of other layers, and estimates. */
 
 static bool is_raw(const kv_lane *l, int i) {
   return !l->k || l->k[i].format == KV_RAW;
 }
 
-/* Names the keys of entry i and of the next entries stored alike, at most n;
- * returns how many. */
+/* Names the keys of entry i and of the following entries that are stored alike,
+ * at most n; returns how many. */
 static int name_keys(const kv_lane *l, int i, int n, const void **key,
                      float *rows, kv_dtype *type) {
   bool raw = is_raw(l, i);
@@ -462,11 +456,8 @@ void kv_probabilities(const kv_at *at, int n, float *s) {
   for (int i = 0; i < n; i++) s[i] = s[i] * each;
 }
 
-/* --- opening -------------------------------------------------------------- */
-
-/* Opening: the checks and defaults that methods share, so that the same
- * contradiction gives the same sentence everywhere. Called by a method's open
- * only. */
+/* Opening: checks and defaults that methods share, so that the same
+ * contradiction gives the same sentence everywhere. */
 
 kv_rc kv_open_budget(const char *method, int budget, kv_err *e) {
   if (budget != KV_UNSET) return KV_OK;
@@ -502,8 +493,8 @@ kv_rc kv_open_sums(const char *method, int rows, int heads, int kernel,
                  method, (long long)terms, rows, heads, kernel, KV_MOST_TERMS);
 }
 
-/* The nearest binary32 of a decimal is too small by at most its own rounding,
- * which is added back: 0.2 of 1000 tokens are 200. */
+/* The nearest binary32 of a decimal can be too small by its rounding, which is
+ * added back: 0.2 of 1000 tokens are 200. */
 int kv_open_share(float share, int prompt_len) {
   double tokens = (double)share * prompt_len;
   int whole = (int)(tokens + tokens * 0x1p-24);
@@ -519,9 +510,6 @@ kv_lanes kv_group_lanes(kv_group_rule group) {
 }
 
 /* --- window methods ------------------------------------------------------- */
-
-/* The window methods (SnapKV, PyramidKV, AdaKV): one scoring, three ways of
- * spending the budget. What they share is here. */
 
 int kv_fallback_window(int budget) {
   int half = budget / 2 > 1 ? budget / 2 : 1;

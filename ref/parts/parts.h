@@ -31,8 +31,8 @@ void kv_top_shared(const float *const *score, const int *n, int lanes, int k,
 int kv_top_p(const kv_at *at, const float *s, int n, int32_t p20, bool *keep);
 
 /* Parts of the selections above, which observers (ref/lane/select.h) do not
- * see. Returns the key (kv_key) of rank k from the largest, 1 <= k <= n;
- * *equals: how many of the k have that key. */
+ * see. kv_nth_key returns the key (kv_key) of rank k from the largest, 1 <= k
+ * <= n; *equals: how many of the k have that key. */
 uint32_t kv_nth_key(const float *score, int n, int k, int *equals);
 /* The key of s at which weights reach `target`: those of all larger keys, plus
  * some of its own. target is at most the sum of w[0..n). *above: the weight of
@@ -54,8 +54,7 @@ void kv_scores_seen(int step, const uint32_t *id, int n, float *score);
 
 /* Pooling with stride 1 over n scores; kernel is odd, for max at most 1023. max
  * ignores padding; an average counts it as zero. The average of sums stays a
- * sum: its divisor is common and not applied (arithmetic 4). out must not be
- * in. */
+ * sum: its divisor is common and not applied (arithmetic 4). out != in. */
 void kv_pool_max(const float *in, int n, int kernel, float *out);
 void kv_pool_sum(const int64_t *in, int n, int kernel, int64_t *out);
 /* Average pooling of scores that are not sums: chain from +0, one division. */
@@ -148,14 +147,12 @@ enum { KV_MOST_TERMS = 1 << 22 }; /* most probabilities in a score (rule 4) */
 
 /* KV_USAGE if the budget is KV_UNSET: none was given. */
 kv_rc kv_open_budget(const char *method, int budget, kv_err *e);
-/* KV_REFUSED if `part`, the value of the parameter `name`, exceeds the budget.
- */
+/* KV_REFUSED if `part`, the value of the parameter `name`, is above budget. */
 kv_rc kv_open_part(const char *method, const char *name, int part, int budget,
                    kv_err *e);
 /* KV_USAGE if the width of a pooling is even: it has no middle. */
 kv_rc kv_open_kernel(const char *method, int kernel, kv_err *e);
-/* KV_REFUSED if a score would sum rows * heads * kernel > KV_MOST_TERMS
- * probabilities. */
+/* KV_REFUSED if a score would sum rows * heads * kernel > KV_MOST_TERMS. */
 kv_rc kv_open_sums(const char *method, int rows, int heads, int kernel,
                    kv_err *e);
 /* A share of the prompt in tokens, rounded down, at least one. */
@@ -211,8 +208,7 @@ void kv_window_observe(const kv_at *at, kv_lane *lane, const kv_rows *rows,
  * workspace. Requires lane->n > window. */
 float *kv_window_past(const kv_at *at, const kv_lane *lane,
                       const kv_window_options *o);
-/* In a compression: keeps the best `past` entries before the window, and the
- * window. */
+/* In a compression: keeps the window, and the best `past` entries before it. */
 void kv_window_keep(const kv_at *at, kv_lane *lane, const kv_window_options *o,
                     int past);
 

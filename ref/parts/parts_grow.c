@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Repeated compression of the window methods; contract in ref/parts/grow.h. The
- * votes are one running sum an entry, because no row votes twice. Sums that
- * live between steps are charged.
+ * Repeated compression of the window methods; contract in ref/parts/grow.h. No
+ * row votes twice, so the votes are one running sum an entry. Sums that are
+ * kept between steps are charged.
  */
 #include "ref/parts/grow.h"
 #include <string.h>
 
 enum { EVERY = 128 }; /* as in R-KV's decode-time SnapKV */
-
-/* --- opening -------------------------------------------------------------- */
 
 kv_rc kv_open_every(const char *method, int least, kv_grow_options *g,
                     kv_err *e) {
@@ -68,7 +66,7 @@ static kv_rc resolve_again(const char *method, const kv_window_options *w,
                              method, g->every);
 }
 
-/* Votes held between steps: those of the longest lane, or by entry. */
+/* Charge for the votes held between steps: of the longest lane, or by entry. */
 static kv_meta votes_held(const kv_shape *s, int budget, bool even,
                           const kv_window_options *w,
                           const kv_grow_options *g) {
@@ -100,8 +98,6 @@ kv_rc kv_open_grow(const kv_shape *shape, const char *method, int budget,
   needs->meta[0] = votes_held(shape, budget, even, w, g);
   return KV_OK;
 }
-
-/* --- hooks ---------------------------------------------------------------- */
 
 void kv_grow_observe(const kv_at *at, kv_lane *lane, const kv_rows *rows,
                      const kv_window_options *w, const kv_grow_options *g,

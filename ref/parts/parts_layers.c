@@ -56,7 +56,7 @@ void kv_full_layers(const kv_shape *shape, kv_layer_list *out) {
   list_by(full_of, shape, out);
 }
 
-/* Reads "2/8/18"; false where it is none, or longer than a list can be. */
+/* Reads "2/8/18". False: not a list, or longer than a list can be. */
 static bool read_list(const char *text, kv_layer_list *list) {
   list->n = 0;
   for (const char *at = text;; at++) {

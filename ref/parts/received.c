@@ -18,7 +18,7 @@ int kv_received_first(const kv_at *at, const kv_lane *lane) {
   return received(at, lane)->first;
 }
 
-/* The attention that each token's own query gave it. */
+/* Subtracts the attention that each token got from its own query. */
 static void leave_out_own(const kv_at *at, const kv_lane *lane,
                           const kv_rows *rows) {
   int64_t *sum = kv_own(at, lane);

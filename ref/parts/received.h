@@ -16,7 +16,7 @@
 
 /* After the sums in the lane's own state. */
 typedef struct kv_received {
-  int32_t first; /* the first query of those that count without a gap */
+  int32_t first; /* first of the queries that count without a gap */
   int32_t next;  /* tokens seen at the last compression */
 } kv_received;
 
@@ -38,8 +38,7 @@ void kv_received_add(const kv_at *at, kv_lane *lane, const kv_rows *rows,
  * at the end of a prompt adds its sums to the column. */
 void kv_received_compress(const kv_at *at, kv_lane *lane, int column,
                           int queries);
-/* The token id of the first query that counts; all later ones count, too. */
-/* The token id of the first query that counts; all later ones do. */
+/* The token id of the first query that counts; all later ones count too. */
 int kv_received_first(const kv_at *at, const kv_lane *lane);
 
 #endif

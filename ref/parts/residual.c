@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which tokens are references, and coding the others: ref/parts/residual.h.
+ * Which tokens are references, and coding of the others: ref/parts/residual.h.
  */
 #include "ref/parts/residual.h"
-
-/* --- open ---------------------------------------------------------------- */
 
 static kv_rc check_latent(const char *method, const kv_residual *o, kv_err *e) {
   int n = o->by.latent, group = o->group ? o->group : 8;
@@ -84,8 +82,6 @@ kv_rc kv_open_residual(const kv_shape *shape, const char *method,
   return rc;
 }
 
-/* --- what is kept -------------------------------------------------------- */
-
 void kv_residual_keep(const kv_at *at, kv_lane *const *lane, int lanes,
                       const kv_residual *o, int from, int end, bool whole) {
   int format = kv_coded(at, KV_CODED_KEPT);
@@ -94,8 +90,6 @@ void kv_residual_keep(const kv_at *at, kv_lane *const *lane, int lanes,
       if (whole || kv_is_reference(o, i, from))
         kv_recode(lane[g], 1, &i, format, format);
 }
-
-/* --- a compression ------------------------------------------------------- */
 
 typedef struct compression {
   const kv_at *at;
@@ -107,7 +101,7 @@ typedef struct compression {
   kv_latent_batch b;
 } compression;
 
-/* A store holds a reference kept in 4 bits in that form only. */
+/* A reference that is kept in 4 bits is stored in that form only. */
 static void add_reference(compression *s, int i, bool recorded) {
   float *x = kv_references_add(s->at, &s->r, i);
   if (recorded && !s->o->kept)
@@ -117,8 +111,8 @@ static void add_reference(compression *s, int i, bool recorded) {
   kv_references_norm(s->at, &s->r);
 }
 
-/* References among the entries below `end`: kept uncoded, or coded as
- * references. */
+/* Collects the references among the entries below `end`, uncoded ones and ones
+ * coded as references. */
 static void gather(compression *s, int end) {
   for (int i = 0; i < end && s->o->references != KV_REFERENCES_NONE; i++) {
     int f = s->lane[0]->k[i].format;
@@ -135,7 +129,7 @@ static bool take(compression *s, int i, bool reference) {
   if (reference && !recon) add_reference(s, i, true);
   if (reference && !recon && !s->o->self) return false;
   if (s->r.n == 0 && s->o->references != KV_REFERENCES_NONE) {
-    add_reference(s, i, true); /* with refs=recon the first of all */
+    add_reference(s, i, true); /* with refs=recon, the first reference */
     return false;
   }
   b->entry[b->n] = i;

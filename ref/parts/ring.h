@@ -16,8 +16,7 @@ KV_FN size_t kv_ring_floats(const kv_shape *s, int window) {
   return (size_t)window * (size_t)(s->n_heads / s->n_kv_heads) * (size_t)s->d;
 }
 
-/* The row of needs.meta that charges a ring: its queries in the trace's type.
- */
+/* The row of needs.meta for a ring: its queries in the trace's type. */
 kv_meta kv_ring_meta(const kv_shape *s, int window);
 
 /* The token whose queries are at index `at`, 0 .. window - 1, when `step`

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What all scorers share; contract in ref/parts/scorers.h. Cost: the scorer's
- * rows and scores, and one selection per lane and compression, O(n).
+ * The code that all scorers share; contract in ref/parts/scorers.h. Cost: the
+ * scorer's rows and scores, and one selection per lane and compression, O(n).
  */
 #include "ref/parts/scorers.h"
 #include "ref/ground/arith.h"
@@ -15,8 +15,6 @@ enum {
 
 #define SCORER(x) &kv_scorer_##x,
 static const kv_scorer *const scorers[] = {KV_SCORERS(SCORER)};
-
-/* --- opening -------------------------------------------------------------- */
 
 static kv_rc resolve_every(const char *method, kv_score_options *o, kv_err *e) {
   if (o->every <= 0 && o->form != KV_FORM_PREFILL)
@@ -35,7 +33,7 @@ static kv_rc resolve_every(const char *method, kv_score_options *o, kv_err *e) {
   return KV_OK;
 }
 
-/* State of the observation between steps: at most budget + every entries. */
+/* Bytes of the scorer's state between steps: at most budget + every entries. */
 static size_t held(const kv_shape *s, const kv_scorer *scorer, int budget,
                    const kv_score_options *o) {
   int64_t n = (int64_t)budget + o->every;
@@ -165,12 +163,9 @@ void kv_scored_compress(const kv_at *at, kv_lane *lane) {
     kv_score_compress(at, lane, o->budget, KV_NO_THRESHOLD, &o->s);
 }
 
-/* --- scorers by attention ------------------------------------------------- */
-
-/* Scorers by attention: the votes of the last queries (SnapKV), the sums of
- * all rows (H2O) and the row of the last query (TOVA), all fixed-point sums
- * of probabilities (arithmetic 4). Sums cover the rows since the last
- * compression. */
+/* Scorers by attention: the votes of the last queries (SnapKV), the sums of all
+ * rows (H2O) and the row of the last query (TOVA), all fixed-point sums of
+ * probabilities (arithmetic 4) over the rows since the last compression. */
 
 /* --- snapkv: votes, pooled over neighbours -------------------------------- */
 
@@ -200,7 +195,7 @@ const kv_scorer kv_scorer_snapkv = {.name = "snapkv",
                                     .score = score_votes,
                                     .by_entry = true};
 
-/* --- h2o: what every row gave --------------------------------------------- */
+/* --- h2o: sums of all rows ----------------------------------------------- */
 
 static kv_rc open_sums(const kv_shape *shape, const char *method, int budget,
                        kv_score_options *o, kv_needs *needs, kv_err *e) {
@@ -226,7 +221,7 @@ const kv_scorer kv_scorer_h2o = {.name = "h2o",
                                  .score = score_sums,
                                  .by_entry = true};
 
-/* --- tova: what the last query gave --------------------------------------- */
+/* --- tova: the last query's row ------------------------------------------ */
 
 static kv_rc open_last(const kv_shape *shape, const char *method, int budget,
                        kv_score_options *o, kv_needs *needs, kv_err *e) {
@@ -259,10 +254,8 @@ const kv_scorer kv_scorer_tova = {.name = "tova",
                                   .score = score_sums,
                                   .by_entry = true};
 
-/* --- the scorer of a file ------------------------------------------------- */
-
-/* The scorer of a file: what somebody else's scorer gave to each token, as it
- * stands there. A file of scores is in safetensors with the metadata
+/* The scorer of a file: scores that another program gave to each token, used
+ * unchanged. A file of scores is in safetensors with the metadata
  *
  *   format   kvscores
  *   version  1
@@ -271,14 +264,14 @@ const kv_scorer kv_scorer_tova = {.name = "tova",
  *
  * and for each recorded layer a tensor layers.L.scores [KV heads, tokens], F32,
  * F16 or BF16: larger is kept longer. Tokens are those of the prompt, or more,
- * from the first on. A layer with a sliding window needs none, but with
- * windowed=compress. Where lanes are of query heads, each reads its KV head's
+ * from the first on. A layer with a sliding window needs one only with
+ * windowed=compress. If lanes belong to query heads, each reads its KV head's
  * row.
  *
- * To the bit: score[i] = the number of the entry's token; of a token that the
- * file does not cover (of a later prompt, --turns) 2^100, more than any. A
- * score of 2^99 or more, either way, is refused, so that sums and products
- * which a method makes of scores stay numbers. Cost: O(n) a lane. */
+ * To the bit: score[i] = the number of the entry's token. A token that the file
+ * does not cover (in a later prompt, --turns) has 2^100, more than any other.
+ * Scores of 2^99 or more in magnitude are refused, so that sums and products of
+ * scores stay finite. Cost: O(n) a lane. */
 
 #define LIMIT 0x1p99f /* less than KV_UNSCORED */
 
@@ -290,7 +283,7 @@ static const kv_tensor_ask tensors[] = {{.name = "layers.*.scores",
                                         {.name = NULL}};
 const kv_asset_kind kv_scores_kind = {"kvscores", tensors};
 
-/* What is in the metadata. */
+/* Checks the metadata. */
 static kv_rc check_file(const kv_asset *a, kv_err *e) {
   const char *version = kv_asset_meta(a, "version");
   char show[64];
@@ -305,7 +298,7 @@ static kv_rc check_file(const kv_asset *a, kv_err *e) {
                  a->path);
 }
 
-/* The scores of one layer: enough of them, and none too large. */
+/* Checks the scores of one layer: there are enough, and none is too large. */
 static kv_rc check_layer(const kv_shape *s, const kv_asset *a, int layer,
                          const kv_score_options *o, kv_err *e) {
   const kv_tensor *t = kv_asset_layer(a, layer);

@@ -51,14 +51,13 @@ typedef struct kv_score_options {
   int covariance, vnorm; /* expected: KV_TERM_x, use these terms? */
   float epsilon;         /* expected: added to a score before vnorm */
   kv_file file;          /* file: the scores */
-  int tensor;            /* .. index of its first tensor in kv_at.asset: the
-                            number of tensors of the table's earlier files */
-  int rows;              /* resolved: last rows before a compression that the
-                            scorer sees; 0: none */
-  size_t state;          /* resolved: bytes of the lane's state that it uses */
+  int tensor;   /* .. index of its first tensor in kv_at.asset: the number of
+                   tensors of the files before it in the table */
+  int rows;     /* resolved: last rows before a compression that the
+                   scorer sees; 0: none */
+  size_t state; /* resolved: bytes of the lane's state that it uses */
 } kv_score_options;
 
-/* A scorer. */
 typedef struct kv_scorer {
   const char *name;
   /* Resolves the options against a lane's budget in entries and fills in needs,
@@ -170,8 +169,7 @@ KV_FN bool kv_score_lengths(const kv_score_options *o, float threshold) {
 }
 /* The threshold of a method without one. */
 #define KV_NO_THRESHOLD kv_float(0x7fc00000u)
-/* Can a lane of `entries` lose any, to the budget or a threshold (NaN: none)?
- */
+/* Can a lane of `entries` lose any? threshold: NaN if there is none. */
 KV_FN bool kv_score_over(int entries, int budget, float threshold) {
   return entries > budget || threshold == threshold;
 }
@@ -185,8 +183,7 @@ KV_FN bool kv_score_compresses(const kv_score_options *o, const kv_shape *s,
                                int step) {
   return o->form != KV_FORM_DECODE || step > s->prompt_len;
 }
-/* At the end of a compression: zeroes the scorer's state, so that observation
- * starts again. */
+/* At the end of a compression: zeroes the scorer's state; it starts again. */
 void kv_score_forget(const kv_at *at, kv_lane *lane, const kv_score_options *o);
 /* Keeps all protected entries, and, of those that may be dropped, the best
  * `past` that the threshold lets stay. */

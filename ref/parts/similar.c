@@ -38,7 +38,7 @@ static void similar(const kv_at *at, int n, const float *unit, float least,
   at->work->used = used;
 }
 
-/* Subtracts the zeroed cosines from the sums of their columns. */
+/* Subtracts each pair's cosine from the sum of the key that the pair spares. */
 static void spare(const kv_spare *how, int n, int d, const float *unit,
                   const int32_t *last, int64_t *sum) {
   for (int i = 0; i < n; i++) {

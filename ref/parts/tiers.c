@@ -20,8 +20,7 @@ static bool alike(const kv_tiers *t, int above, int below, int side) {
          (high == 16 || t->groups[above][side] == t->groups[below][side]);
 }
 
-/* No side gains bits on its way down: a tier has at most the bits of the tier
- * above. */
+/* A side gains no bits on its way down: at most those of the tier above. */
 static void cap(kv_tiers *t, int above, int below) {
   int high = t->bits[above], low = t->bits[below];
   int k = high / KV_TIER_WIDTHS, v = high % KV_TIER_WIDTHS;
@@ -41,7 +40,7 @@ static kv_rc check(const kv_tiers *t, int asked, int side, int width,
                  letters[side]);
 }
 
-/* A side of the tier below all that there are. */
+/* Adds a side of the new tier t->n, below the existing ones. */
 static void add_side(kv_tiers *t, int asked, int side, int width,
                      kv_needs *needs) {
   static const kv_coded_sides sides[] = {KV_KEYS_ONLY, KV_VALUES_ONLY};
@@ -93,7 +92,7 @@ kv_rc kv_open_tiers(const kv_shape *shape, const char *method, kv_tiers *t,
   return KV_OK;
 }
 
-/* As recode names it. */
+/* A tier's side as recode names it. */
 static int coding_of(const kv_at *at, const kv_tiers *t, int tier, int side) {
   int i = t->coding[tier][side];
   return i == KV_SAME ? (int)KV_SAME : kv_coded(at, i);
@@ -156,9 +155,9 @@ static bool there(const kv_tiers *t, int asked) {
   return t->bits[asked] != KV_TIER_NONE;
 }
 
-/* --- what is asked for ---------------------------------------------------- */
+/* --- parameters ---------------------------------------------------------- */
 
-/* A middle tier and its alpha come together. */
+/* A middle tier and its alpha must be given together. */
 static kv_rc check_given(const char *method, const kv_tiers *t,
                          const kv_alphas *a, int i, kv_err *e) {
   bool given = a->asked[i] == a->asked[i];
@@ -198,7 +197,7 @@ static kv_rc check_alphas(const char *method, const kv_tiers *t,
                  method);
 }
 
-/* --- what a file has for each head ---------------------------------------- */
+/* --- weights in a file --------------------------------------------------- */
 
 static const char *wrong_with(const kv_tiers *t, const kv_alphas *a,
                               const float *weights) {
@@ -231,8 +230,6 @@ static kv_rc open_weights(const kv_shape *s, const kv_tiers *t, kv_alphas *a,
     }
   return KV_OK;
 }
-
-/* --- open ----------------------------------------------------------------- */
 
 kv_rc kv_open_alphas(const kv_shape *shape, const char *method,
                      const kv_tiers *t, kv_alphas *a, kv_err *e) {

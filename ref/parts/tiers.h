@@ -19,8 +19,7 @@
 enum { KV_TIER_HIGH, KV_TIER_1, KV_TIER_2, KV_TIER_LOW, KV_TIER_COUNT };
 enum { KV_TIER_K, KV_TIER_V, KV_TIER_SIDES };
 enum { KV_TIER_WIDTHS = 5 }; /* number of widths: 16, 8, 4, 2 and 1 bits */
-/* The choices of a parameter for the bits of K and of V; an optional tier also
- * has none. */
+/* The choices for the bits of K and of V; an optional tier also has none. */
 #define KV_TIER_CHOICES                                                        \
   "k16v16|k16v8|k16v4|k16v2|k16v1|k8v16|k8v8|k8v4|k8v2|k8v1|k4v16|k4v8|k4v4|"  \
   "k4v2|k4v1|k2v16|k2v8|k2v4|k2v2|k2v1|k1v16|k1v8|k1v4|k1v2|k1v1"
@@ -63,8 +62,6 @@ void kv_tier_code(const kv_at *at, kv_lane *lane, const kv_tiers *t, int32_t i,
 void kv_tier_demote(const kv_at *at, kv_lane *lane, const kv_tiers *t,
                     int32_t i, int from, int to);
 
-/* --- alphas --------------------------------------------------------------- */
-
 /* Sorts entries into tiers: a tier holds scores of at least alpha / tokens. A
  * method puts kv_alphas into its params, with rows for its parameters in its
  * table, and calls kv_open_alphas once, after kv_open_tiers. Each head may have
@@ -78,8 +75,7 @@ typedef struct kv_alphas {
   int32_t share[KV_TIER_COUNT]; /* of all entries, in units of 2^-20, if shares
                                    say what a tier holds */
   /* Set by kv_open_alphas, for the existing tiers. One that stands for several
-   * requested tiers has the alpha of the lowest and the share of the highest:
-   */
+   * requested tiers has the alpha of the lowest, the share of the highest: */
   float of[KV_TIER_COUNT];
   int32_t most[KV_TIER_COUNT];
   int weight[KV_TIER_COUNT]; /* index of its weight among its head's */

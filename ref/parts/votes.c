@@ -77,7 +77,7 @@ static float lower(const asking *a, const float *x, int n) {
   return most;
 }
 
-/* g of rkv: a query's own share less redundancy. */
+/* g of rkv: a query's own share minus redundancy. */
 static void weigh_repeated(const kv_at *at, const kv_voters *o,
                            const kv_poll *p, int n) {
   int64_t sum = 0;
@@ -121,8 +121,7 @@ static const float *adapt(const kv_at *at, const kv_voters *o, const kv_poll *p,
   }
 }
 
-/* The length of the least prefix of z of mass p, and its share of the mass;
- * sums of S, where they are wanted. */
+/* Length of z's shortest prefix of mass p; *want: its share of the mass. */
 static int count_by_z(asking *a, int n, float *want) {
   kv_poll *p = a->p;
   int64_t mass, all;
@@ -134,8 +133,8 @@ static int count_by_z(asking *a, int n, float *want) {
   return k;
 }
 
-/* sum += RN(RN(e / all) * 2^40), by way of 1 / all. Not by the kernels `scale`
- * and `fix_rows`: the laws count their calls as observation. */
+/* sum += RN(RN(e / all) * 2^40), as e times 1 / all. Not by the kernels `scale`
+ * and `fix_rows`, because laws count their calls as observation. */
 static void add_shares(const asking *a, int n, int64_t all, int64_t *sum) {
   float *e = a->p->e, each = kv_div(1.0f, kv_unfix(all));
   for (int i = 0; i < n; i++) e[i] = kv_mul(e[i], each);
@@ -165,7 +164,7 @@ static float temperature_of(asking *a, int rule, const float *g, int n) {
   return s.t;
 }
 
-/* One query, which sees the first n of the poll's entries; z is filled in. */
+/* Counts the vote of a query that sees the first n entries; z is filled in. */
 static void vote(asking *a, int n, float *kept) {
   const kv_kernels *kernel = a->at->kernels;
   kv_poll *p = a->p;
@@ -197,8 +196,8 @@ static int seen_by(const asking *a, const kv_lane *lane, int token) {
   return n;
 }
 
-/* z of the first n from logits of all heads, [heads][lds] by entry; none is
- * -0. */
+/* z of the first n entries, never -0, from the logits of all heads,
+ * [heads][lds] by entry. */
 static void largest_of_heads(const asking *a, const kv_lane *lane, int n,
                              float *s, size_t lds) {
   const kv_poll *p = a->p;
@@ -243,10 +242,10 @@ kv_poll kv_poll_ask(const kv_at *at, const kv_lane *lane, const kv_voters *o,
 
 /* --- calibration ---------------------------------------------------------- */
 
-/* Temperatures of rows of a lane. Contract: ref/parts/votes.h. Cost: O(n) a
- * step of a search. */
+/* Temperatures of rows of a lane. Contract: ref/parts/votes.h. Cost: O(n) for
+ * each step of a search. */
 
-/* The slope is (sum over the k of p (u - the mean of u)) / t. */
+/* The slope is (sum over the first k of p (u - the mean of u)) / t. */
 static kv_prefix look(const kv_at *at, kv_scores_less row, int rule, float t) {
   bool slopes = rule == KV_CALIBRATE_GRADIENT;
   int64_t near, both;
@@ -278,12 +277,10 @@ kv_search kv_calibrate(const kv_at *at, kv_scores_less row, float want,
   return s;
 }
 
-/* --- prefixes ------------------------------------------------------------- */
-
 /* Prefixes of rows in falling order, without a sort. Contract:
- * ref/parts/votes.h. The row kernel gathers entries above a guess, and the
- * guess is lowered until they contain the prefix; radix finds it among these
- * few. Cost: O(n) with a vector a few entries long, and O(those few). */
+ * ref/parts/votes.h. The row kernel gathers entries above a guess, which is
+ * lowered until they contain the prefix; radix finds it among them. Cost: O(n)
+ * with a vector a few entries long, and O(of the gathered entries). */
 
 /* Gathers elements of x that are at least the guess; returns how many. */
 static int gather(kv_prefixes *f, const float *x, int n, float most) {
@@ -291,13 +288,13 @@ static int gather(kv_prefixes *f, const float *x, int n, float most) {
                                   f->place);
 }
 
-/* Lowers the guess, in the end to infinity, which includes all. */
+/* Lowers the guess, in the end to -infinity, which includes all. */
 static void reach_on(kv_prefixes *f) {
   f->reach = f->reach > 0 ? kv_mul(f->reach, 2.0f) : 1.0f;
 }
 
-/* Keeps of m gathered elements those above the key and the first `equals` at
- * it; returns how many. The next guess is a little below where they ended. */
+/* Keeps those of m gathered elements above the key, and the first `equals` at
+ * it; returns how many. The next guess is a little below their end. */
 static int leave(kv_prefixes *f, int m, uint32_t cut, int equals, float most) {
   int n = 0;
   float last = most;
@@ -322,7 +319,7 @@ static int64_t weigh(kv_prefixes *f, int m, const float *e) {
   return sum;
 }
 
-/* How many elements at the key are in, if those above have `above`. */
+/* How many elements at the key are in; `above`: the weight above the key. */
 static int equals_of(const kv_prefixes *f, int m, uint32_t cut, int64_t above,
                      int64_t target) {
   int equals = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kvtrace: looks at, checks and makes attention traces. This file is its table
- * and main; a command is a file of its own.
+ * kvtrace: describes, checks and makes attention traces. This file is its table
+ * and main; each command has a file of its own.
  */
 #include "traces/cli/kvtrace.h"
 #include "ref/ground/threads.h"

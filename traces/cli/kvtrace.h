@@ -88,9 +88,8 @@ void kv_stop_on_signals(void);
  * else *stopped is false. Returns rc. */
 kv_rc kv_stop_heard(kv_rc rc, bool *stopped, const kv_err *e);
 
-/* Call it before computing: *out as in kv_choose_kernels; says on standard
- * error if fewer threads than OpenMP's default can be started. KV_USAGE as
- * there. */
+/* Call it before computing: *out and KV_USAGE as in kv_choose_kernels; says on
+ * standard error if fewer threads than OpenMP's default can be started. */
 kv_rc kv_compute_setup(const kv_kernels **out, kv_err *e);
 
 /* Prints and frees JSON text that was made since kv_json_begin

@@ -33,8 +33,6 @@ kv_rc kv_attention_take(const kv_trace *t, kv_attention **out, kv_err *e) {
   return take_layers(t, *out, e);
 }
 
-/* --- JSON ----------------------------------------------------------------- */
-
 static json_t *real(double x, long of) {
   return of ? json_real(x) : json_null();
 }
@@ -61,8 +59,6 @@ json_t *kv_attention_json(const kv_trace *t, const kv_attention *a) {
   }
   return list;
 }
-
-/* --- table ---------------------------------------------------------------- */
 
 static void cell(int width, const char *form, double x, long of) {
   char text[32] = "-";

@@ -188,8 +188,6 @@ static kv_rc work(void *self, bool *stopped, kv_err *e) {
   return rc;
 }
 
-/* --- the command -------------------------------------------------------- */
-
 static const kv_option options[] = {KV_OPTION_FORMAT, {.slot = KV_SLOT_END}};
 
 static const kv_example examples[] = {

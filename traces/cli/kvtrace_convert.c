@@ -27,7 +27,7 @@ static void tell_layers(int n, const char *what) {
   if (n) kv_note(note);
 }
 
-/* What is not as it was. */
+/* Says what changed. */
 static void tell(const kv_convert *c, const char *path) {
   char a[KV_SHOW], note[KV_SHOW + 64];
   snprintf(note, sizeof note, "wrote %s; %" PRId64 " numbers were rounded",
@@ -67,8 +67,6 @@ static kv_rc work(void *self, bool *stopped, kv_err *e) {
   kv_trace_close(t);
   return kv_stop_heard(rc, stopped, e);
 }
-
-/* --- the command -------------------------------------------------------- */
 
 #define AT(member) .offset = offsetof(task, member)
 

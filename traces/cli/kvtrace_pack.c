@@ -31,7 +31,7 @@ static bool is_named(size_t n, const char *path) {
   return n > at && strspn(path + at, ".") < n - at;
 }
 
-/* FOLDER.safetensors, beside it. */
+/* The default: FOLDER.safetensors, next to the folder. */
 static kv_rc choose_out(task *s, kv_err *e) {
   const char *folder = s->folder.item[0];
   size_t n = strlen(folder);
@@ -51,7 +51,7 @@ static kv_rc choose_out(task *s, kv_err *e) {
   return KV_OK;
 }
 
-/* The result replaces nothing of what is packed, and no other trace. */
+/* KV_USAGE if the result would replace a packed file or another trace. */
 static kv_rc check_out(const task *s, const kv_pack *p, kv_err *e) {
   const kv_pack_facts *x = kv_pack_found(p);
   const kv_place out = {.what = "--out", .path = s->out};
@@ -102,9 +102,6 @@ static kv_rc work(void *self, bool *stopped, kv_err *e) {
 }
 
 static void clean(void *self) { free(((task *)self)->made); }
-
-/* --- the command ------------------------------------------------------------
- */
 
 #define AT(member) .offset = offsetof(task, member)
 

@@ -22,7 +22,7 @@ enum { ANY = -1, TOKENS = 8192 };
 
 typedef struct task {
   kv_one_trace of;    /* first; its path may be a model's name */
-  int tokens, decode; /* 0, ANY: as the trace, or the usual */
+  int tokens, decode; /* 0, ANY: as in the trace, or the default */
   int dtype;          /* kv_dtype, or ANY */
   kv_keeping what;
   kv_plan plan;
@@ -41,7 +41,7 @@ static kv_rc check(void *self, kv_err *e) {
   return kv_keeping_read(&((task *)self)->what, e);
 }
 
-/* --- where the geometry is from ------------------------------------------- */
+/* --- the source of the geometry ------------------------------------------ */
 
 static bool ends(const char *text, const char *tail) {
   size_t n = strlen(text), m = strlen(tail);
@@ -110,7 +110,7 @@ static kv_rc choose(task *s, kv_err *e) {
                  kv_show(s->of.path.item[0], a));
 }
 
-/* --- printed -------------------------------------------------------------- */
+/* --- printing ------------------------------------------------------------ */
 
 static const char *const kinds[] = {"k", "v", "q", "o", "sums", "rest", "all"};
 static const char *const titles[] = {"K",           "V",    "q",     "o",
@@ -200,8 +200,7 @@ static void clean(void *self) {
   kv_keep_free(&s->what.keep);
 }
 
-/* --- the command ------------------------------------------------------------
- */
+/* --- the command --------------------------------------------------------- */
 
 #define AT(member) .offset = offsetof(task, member)
 

@@ -63,8 +63,6 @@ static kv_rc work(void *self, bool *stopped, kv_err *e) {
 
 static void clean(void *self) { kv_keep_free(&((task *)self)->what.keep); }
 
-/* --- the command -------------------------------------------------------- */
-
 #define AT(member) .offset = offsetof(task, member)
 
 static const kv_option options[] = {

@@ -16,10 +16,10 @@ enum { ANY = -1 };
 typedef struct task {
   const char *out, *record;
   bool output, quiet, sinks, shared;
-  int like;                         /* place in kv_geometries */
-  int layers, heads, kv_heads, dim; /* 0: as the model */
+  int like;                         /* index in kv_geometries */
+  int layers, heads, kv_heads, dim; /* 0: as in the model */
   int dtype;                        /* kv_dtype, or ANY */
-  int tokens, prompt_len;           /* 0: as it is without */
+  int tokens, prompt_len;           /* 0: the default */
   uint64_t seed;
   kv_synth what;
   int window, full_every; /* 0: none */
@@ -37,8 +37,6 @@ static void begin(void *self, int argc, char **argv) {
   s->seed = 1;
 }
 
-/* --- what was asked for ------------------------------------------------- */
-
 static void take(int given, int *out) {
   if (given) *out = given;
 }
@@ -51,7 +49,7 @@ static kv_rc choose_shape(task *s, kv_err *e) {
   take(s->heads, &g->n_heads);
   take(s->kv_heads, &g->n_kv_heads);
   take(s->dim, &g->d);
-  if (s->window) g->full_every = 0; /* of all layers, or as it is said */
+  if (s->window) g->full_every = 0; /* of all layers, unless given */
   take(s->window, &g->window);
   take(s->full_every, &g->full_every);
   take(s->sinks, &g->sinks);
@@ -102,8 +100,6 @@ static kv_rc check(void *self, kv_err *e) {
   return rc ? rc : choose_layers(s, e);
 }
 
-/* --- writing ------------------------------------------------------------ */
-
 static void tick(void *self, int64_t rows) { kv_progress_add(self, rows); }
 
 static kv_rc work(void *self, bool *stopped, kv_err *e) {
@@ -126,8 +122,6 @@ static kv_rc work(void *self, bool *stopped, kv_err *e) {
 }
 
 static void clean(void *self) { free(((task *)self)->list); }
-
-/* --- the command -------------------------------------------------------- */
 
 #define AT(member) .offset = offsetof(task, member)
 

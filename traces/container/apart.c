@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Inputs and outputs apart: traces/container/apart.h.
+ * Keeps inputs and outputs apart: traces/container/apart.h.
  */
 #define _GNU_SOURCE 1
 #include "traces/container/apart.h"
@@ -14,11 +14,9 @@
 #include "traces/container/index.h"
 #include "traces/container/safetensors.h"
 
-/* --- which file a path is ----------------------------------------------- */
-
 typedef struct found {
   bool there, regular;
-  struct stat self, folder; /* folder: the one that it lies in */
+  struct stat self, folder; /* folder: the one that contains it */
   const char *name;
 } found;
 
@@ -31,7 +29,7 @@ static bool look_at_folder(const char *path, const char *name,
   return there;
 }
 
-/* What does not even have a folder is no file that could be lost. */
+/* False: the path has not even a folder, so nothing can be lost. */
 static bool look(const char *path, found *f) {
   const char *slash = strrchr(path, '/');
   *f = (found){.name = slash ? slash + 1 : path};
@@ -44,7 +42,7 @@ static bool same_node(const struct stat *a, const struct stat *b) {
   return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* Devices and pipes may be named twice: nothing in them is lost. */
+/* Devices and pipes may be named twice: nothing in them can be lost. */
 static bool same(const char *a, const char *b) {
   found x, y;
   if (!look(a, &x) || !look(b, &y) || x.there != y.there) return false;
@@ -54,14 +52,12 @@ static bool same(const char *a, const char *b) {
   return strcmp(x.name, y.name) == 0 && same_node(&x.folder, &y.folder);
 }
 
-/* Would the file lie in that folder? */
+/* Would the file be directly in that folder? */
 static bool lies_in(const char *folder, const char *file) {
   found f;
   struct stat s;
   return stat(folder, &s) == 0 && look(file, &f) && same_node(&s, &f.folder);
 }
-
-/* --- what may not be the same ------------------------------------------- */
 
 static kv_rc clash(const kv_place *out, const kv_place *in, const char *path,
                    kv_err *e) {
@@ -70,8 +66,8 @@ static kv_rc clash(const kv_place *out, const kv_place *in, const char *path,
                  out->what, kv_show(out->path, a), kv_show(path, b), in->what);
 }
 
-/* The database's log, shared memory and rollback journal are part of it: none
- * may be written, nor read, for SQLite writes over it. */
+/* The database's log, shared memory and rollback journal belong to it. No other
+ * file may be one of them, read or written, because SQLite writes over it. */
 static kv_rc apart_from_database(const kv_place *in, const kv_place *other,
                                  bool written, kv_err *e) {
   static const char *const tail[] = {"-wal", "-shm", "-journal"};
@@ -88,7 +84,7 @@ static kv_rc apart_from_database(const kv_place *in, const kv_place *other,
   return rc;
 }
 
-/* An index that cannot be read has no shards: who opens it says why. */
+/* An index that cannot be read has no shards here; opening it says why. */
 static kv_rc apart_from_shards(const kv_place *in, const kv_place *out,
                                kv_err *e) {
   kv_st_index set;
@@ -128,8 +124,6 @@ static kv_rc apart_from_other(const kv_place *a, const kv_place *b, kv_err *e) {
                  kv_show(dir->path, y));
 }
 
-/* --- what may not be replaced ------------------------------------------- */
-
 bool kv_is_sqlite(const char *path) {
   static const char head[] = "SQLite format 3"; /* and its zero */
   char text[sizeof head] = "";
@@ -167,8 +161,6 @@ static kv_rc spares(const kv_place *out, kv_err *e) {
                  "remove it first",
                  out->what, kv_show(out->path, a), is);
 }
-
-/* --- all of a command --------------------------------------------------- */
 
 kv_rc kv_places_apart(int inputs, const kv_place *in, int outputs,
                       const kv_place *out, kv_err *e) {

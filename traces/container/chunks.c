@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Files of chunks: traces/container/chunks.h. Opening walks from head to head
- * by their sizes and reads no row.
+ * Files of chunks: traces/container/chunks.h. Opening steps from head to head
+ * by the sizes in them and reads no row.
  */
 #define _GNU_SOURCE 1
 #include "traces/container/chunks.h"
@@ -46,7 +46,7 @@ static kv_rc unreadable(const char *path, kv_err *e) {
   return kv_cannot(e, KV_INPUT, "read", path);
 }
 
-/* Up to `bytes` bytes from `at` on; how many there are, -1: errno says why. */
+/* Reads up to `bytes` bytes from `at` on; returns how many, -1: see errno. */
 static ssize_t take_bytes(int fd, int64_t at, size_t bytes, void *out) {
   size_t got = 0;
   while (got < bytes) {
@@ -59,9 +59,7 @@ static ssize_t take_bytes(int fd, int64_t at, size_t bytes, void *out) {
   return (ssize_t)got;
 }
 
-/* --- opening -------------------------------------------------------------- */
-
-/* Steps over whole chunks that go on from token to token. */
+/* Steps over whole chunks as long as each continues at the next token. */
 static kv_rc walk(int fd, kv_chunks *c, kv_err *e) {
   int64_t at = c->data, left, head[2], row = kv_chunks_token(c);
   while (c->end == KV_CHUNKS_WHOLE && (left = c->seen.st_size - at) > 0) {
@@ -114,7 +112,7 @@ kv_rc kv_chunks_open(const char *path, kv_chunks *out, kv_err *e) {
   if (!out->path) return kv_no_memory(e, "a file name", strlen(path));
   char a[KV_SHOW];
   int fd =
-      open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe may be one */
+      open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not block */
   kv_rc rc = fd < 0 || fstat(fd, &out->seen) ? unreadable(path, e) : KV_OK;
   if (!rc && !S_ISREG(out->seen.st_mode))
     rc = kv_fail(e, KV_INPUT, "%s: is not a regular file", kv_show(path, a));
@@ -183,11 +181,11 @@ static kv_rc changed(const source *s, kv_err *e) {
       kv_show(s->c->path, a));
 }
 
-/* At least `bytes` bytes from s->at on; *out: where they are. */
+/* Makes at least `bytes` bytes from s->at on available, at *out. */
 static kv_rc need(source *s, size_t bytes, const char **out, kv_err *e) {
   size_t have = s->to > s->at ? (size_t)(s->to - s->at) : 0;
   if (have < bytes) {
-    /* What is left lies at the end of what was read last, at piece + room. */
+    /* What is left is at the end of the last read, at piece + room. */
     memmove(s->piece, s->piece + s->room - have, have);
     ssize_t n = take_bytes(s->fd, s->at + (int64_t)have, s->room - have,
                            s->piece + have);
@@ -201,7 +199,7 @@ static kv_rc need(source *s, size_t bytes, const char **out, kv_err *e) {
   return KV_OK;
 }
 
-/* Gives take m of the n tokens of a part, and steps over the rest. */
+/* Passes the first m of a part's n tokens to take, and steps over the rest. */
 static kv_rc read_part(source *s, char part, int first, int n, int m,
                        kv_chunks_take *take, void *self, kv_err *e) {
   const int64_t row = kv_chunks_row(s->c, part);

@@ -58,8 +58,7 @@ kv_rc kv_chunks_open(const char *path, kv_chunks *out, kv_err *e);
 void kv_chunks_close(kv_chunks *c);
 
 /* Returns KV_INPUT and says how the run of tokens in c ends and, if whole > 0,
- * that --tokens whole takes the complete part. Asserts that c->end is not
- * WHOLE. */
+ * that --tokens whole takes the complete part. Asserts that it is not WHOLE. */
 kv_rc kv_chunks_tell(const kv_chunks *c, int whole, kv_err *e);
 
 /* Bytes of the rows of one token: of one part ('q', 'k', 'v', 'o'; 0 for an o

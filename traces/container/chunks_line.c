@@ -11,7 +11,7 @@
 
 #include "ref/ground/text.h"
 
-/* As of a trace (traces/trace/trace.c). */
+/* The limits of a trace (traces/trace/trace.c). */
 enum { LAYERS_MOST = 100000, HEADS_MOST = 1 << 20, DIM_MOST = 1 << 16 };
 enum { ROW_MOST = 1 << 26 }; /* bytes of a part of one token */
 
@@ -19,7 +19,7 @@ typedef struct count {
   const char *key;
   size_t offset;
   int least, most;
-  int otherwise; /* where it is absent; -1: it must be there */
+  int otherwise; /* if it is absent; -1: it must exist */
 } count;
 
 #define OF(member) offsetof(kv_chunks, member)
@@ -34,7 +34,7 @@ static const count counts[] = {
 };
 enum { COUNTS = sizeof counts / sizeof *counts };
 
-/* As safetensors calls them, and as torch and numpy do. */
+/* Names as in safetensors, and as in torch and numpy. */
 static const struct {
   const char *name;
   kv_st_dtype type;

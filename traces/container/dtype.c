@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table behind traces/container/dtype.h: names and widths of the
- * safetensors format's set, which grows now and then; an unknown name is an
- * error.
+ * The table behind traces/container/dtype.h: names and widths of the types of
+ * the safetensors format, which gains some now and then. Unknown names are
+ * errors.
  */
 #include "traces/container/dtype.h"
 

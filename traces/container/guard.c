@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The SIGBUS handler of traces/container/guard.h. The handler reads a table of
- * atomic slots and calls mmap, which on Linux is a bare system call; writers of
- * the table hold a mutex that the handler never takes.
+ * The SIGBUS handler of traces/container/guard.h. It reads a table of atomic
+ * slots and calls mmap, which on Linux is a bare system call. Writers of the
+ * table hold a mutex that the handler never takes.
  */
 #define _GNU_SOURCE 1
 #include "traces/container/guard.h"
@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { SLOTS = 1024 }; /* mapped files at once: as many as descriptors */
+enum { SLOTS = 1024 }; /* mapped files at once, as many as descriptors */
 
 static struct {
   _Atomic uintptr_t start, end; /* start 0: free; end is written first */
@@ -26,8 +26,8 @@ static struct sigaction before;
 static uintptr_t page;
 static int guarded;
 
-/* Zeros from the faulting page to the range's end: what lies behind a lost
- * page is lost too, and one signal then is enough. */
+/* Maps zeros from the faulting page to the range's end. Pages after a lost one
+ * are lost too, so one signal is enough. */
 static int cover(int i, uintptr_t address) {
   uintptr_t end = (atomic_load(&slot[i].end) + page - 1) & ~(page - 1);
   uintptr_t from = address & ~(page - 1);
@@ -76,7 +76,7 @@ static int install(void) {
   return sigaction(SIGBUS, &ours, &before);
 }
 
-/* Only where nobody has put a handler over ours meanwhile. */
+/* Only if no other handler was installed over ours in the meantime. */
 static void uninstall(void) {
   struct sigaction now;
   if (sigaction(SIGBUS, NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) &&

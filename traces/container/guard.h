@@ -21,8 +21,7 @@
 
 /* Guards the mapping of `bytes` bytes at start, which mmap returned. *damaged
  * becomes 1 when a page of it is lost; it must live until kv_guard_remove.
- * KV_RESOURCE: 1024 ranges are guarded already, or no handler can be installed.
- */
+ * KV_RESOURCE: 1024 ranges are guarded, or no handler can be installed. */
 kv_rc kv_guard_add(void *start, size_t bytes, atomic_int *damaged, kv_err *e);
 
 /* Ends the guard of the range that begins at start; call it before munmap. NULL

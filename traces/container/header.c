@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checks in the order that traces/container/header.h states: length field,
- * UTF-8, JSON, the type of every value, then a walk along the offsets (each
- * tensor begins where the one before ended, its bytes are its shape times its
- * type), and last that the file ends where the data does.
+ * Checks, in the order that traces/container/header.h states: the length field,
+ * UTF-8, JSON, and the type of every value; then, along the offsets, that each
+ * tensor begins where the one before ended and that its bytes are its shape
+ * times its type; last, that the file ends where the data does.
  */
 #include "traces/container/header.h"
 
@@ -61,7 +61,7 @@ kv_rc kv_st_json(const char *file, const char *what, size_t n,
   }
 }
 
-/* A JSON integer that is not negative; anything else is false. */
+/* A JSON integer of at least 0; false for anything else. */
 static int natural(const json_t *value, uint64_t *out) {
   if (!json_is_integer(value) || json_integer_value(value) < 0) return 0;
   *out = (uint64_t)json_integer_value(value);
@@ -134,7 +134,7 @@ static kv_rc read_meta(parser *p, json_t *meta) {
   return KV_OK;
 }
 
-/* Room for every tensor and every shape number the header may hold. */
+/* Takes memory for every tensor and shape number that the header may hold. */
 static kv_rc take_room(parser *p) {
   size_t n = json_object_size(p->h->root), numbers = 0;
   const char *key;
@@ -195,7 +195,7 @@ static kv_rc sort_all(parser *p) {
   return KV_OK;
 }
 
-/* Bytes that shape and type ask for. */
+/* Bytes by shape and type. */
 static kv_rc measure(const parser *p, const kv_st_tensor *t, uint64_t *bytes) {
   uint64_t n = 1;
   for (int i = 0; i < t->rank; i++) {
@@ -232,7 +232,7 @@ static kv_rc walk(parser *p, const unsigned char *data, uint64_t room) {
   for (size_t i = 0; i < p->h->n; i++) {
     kv_rc rc = place_one(p, &p->at[i], end, &p->h->tensor[i]);
     if (rc) return rc;
-    /* Only within the file a pointer may be formed. */
+    /* A pointer may only be formed within the file. */
     if (end <= room) p->h->tensor[i].data = data + end;
     end = p->at[i].end;
   }
@@ -243,7 +243,7 @@ static kv_rc walk(parser *p, const unsigned char *data, uint64_t room) {
                  end > room ? "missing" : "trailing");
 }
 
-/* The length field, and whether it can be true. */
+/* Reads the length field and checks it against the file's size. */
 static kv_rc read_length(const parser *p, const unsigned char *map,
                          uint64_t *n) {
   char a[KV_SHOW];
@@ -266,9 +266,9 @@ static kv_rc read_length(const parser *p, const unsigned char *map,
   return KV_OK;
 }
 
-/* Some writers align the data by zero bytes behind the header's JSON, where the
- * format has blanks; the reader of the format's authors refuses them, too. Says
- * so where that is all that is wrong; else *e stays. */
+/* Some writers align the data with zero bytes after the header's JSON, where
+ * the format has blanks; the reader of the format's authors refuses them too.
+ * If nothing else is wrong, says so; otherwise *e stays. */
 static void tell_padding(const char *file, size_t n, const unsigned char *text,
                          kv_err *e) {
   char a[KV_SHOW];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reading of traces/container/index.h.
+ * Reads an index: traces/container/index.h.
  */
 #define _GNU_SOURCE 1
 #include "traces/container/index.h"
@@ -16,7 +16,7 @@
 
 enum { INDEX_MOST = 100000000, SHARDS_MOST = 1000 };
 
-/* The whole file; an index is read, not mapped. */
+/* Reads the whole file: an index is not mapped. */
 static kv_rc slurp(const char *path, const char *what, size_t *n,
                    unsigned char **out, kv_err *e) {
   size_t room = 65536;
@@ -70,7 +70,7 @@ static kv_rc bad(const kv_st_index *x, const char *what, const char *name,
                  kv_show(name, b), what);
 }
 
-/* Names into x->entry, all file names (many times) into x->file. */
+/* Collects names into x->entry, and all file names, repeated, into x->file. */
 static kv_rc collect(json_t *map, kv_st_index *x, kv_err *e) {
   size_t n = json_object_size(map);
   const char *name;

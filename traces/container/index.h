@@ -45,8 +45,7 @@ kv_rc kv_st_index_read(const char *path, kv_st_index *out, kv_err *e);
 /* Frees what was read; an empty index and NULL are accepted. */
 void kv_st_index_free(kv_st_index *x);
 
-/* Path of the shard file[i], in the index's folder; free() it. NULL: no memory.
- */
+/* Path of the shard file[i], in the index's folder, for free(); or NULL. */
 char *kv_st_index_path(const kv_st_index *x, int i);
 
 #endif

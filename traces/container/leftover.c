@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The list of traces/container/leftover.h. Adding and dropping take turns;
- * removing never waits, takes paths out and frees none.
+ * The list of traces/container/leftover.h. Adding and dropping lock each other
+ * out; removing never waits: it takes paths out and frees none.
  */
 #include "traces/container/leftover.h"
 

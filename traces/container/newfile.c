@@ -26,19 +26,19 @@ static kv_rc complain(const kv_newfile *f, const char *what, kv_err *e) {
                  kv_show(f->path, a), strerror(why));
 }
 
-/* Where the file name begins within path. */
+/* Where the file's name begins within path. */
 static size_t folder(const char *path) {
   const char *slash = strrchr(path, '/');
   return slash ? (size_t)(slash + 1 - path) : 0;
 }
 
-/* The folder's name as it can be opened; NULL without memory. */
+/* The folder's name as open takes it; NULL: no memory. */
 static char *folder_name(const char *path) {
   size_t at = folder(path);
   return at ? kv_text_copy(at, path) : kv_text_copy(1, ".");
 }
 
-/* What holds no blocks at all (a network's disk, perhaps) does not say. */
+/* A file system of no blocks (perhaps on a network) does not say. */
 kv_rc kv_newfile_room(const char *path, uint64_t bytes, kv_err *e) {
   struct statvfs disk;
   char a[KV_SHOW], *name = folder_name(path);
@@ -53,7 +53,7 @@ kv_rc kv_newfile_room(const char *path, uint64_t bytes, kv_err *e) {
                  kv_show(path, a), 1e-9 * (double)bytes, 1e-9 * there);
 }
 
-/* FOLDER/.NAME.PID-i: hidden, and no two writers meet. */
+/* FOLDER/.NAME.PID-i: hidden, and different for every writer. */
 static char *temporary_name(const char *path, int i) {
   size_t at = folder(path), room = strlen(path) + 40;
   char *name = malloc(room);
@@ -98,8 +98,8 @@ kv_rc kv_newfile_may(const char *path, kv_err *e) {
   return KV_OK;
 }
 
-/* A link is followed: what it names is replaced, not the link (which may be
- * /dev/stdout). NULL without memory. */
+/* Follows a link: its target is replaced, not the link (which may be
+ * /dev/stdout). NULL: no memory. */
 static char *resolve(const char *path) {
   struct stat s;
   bool link = lstat(path, &s) == 0 && S_ISLNK(s.st_mode);
@@ -139,8 +139,8 @@ kv_rc kv_newfile_flush(kv_newfile *f, kv_err *e) {
   return bad ? complain(f, "flush", e) : KV_OK;
 }
 
-/* The rename itself must reach the disk: the folder is flushed. Some file
- * systems cannot do that to a folder; they need not. */
+/* Flushes the folder, so that the rename itself reaches the disk. Some file
+ * systems cannot flush a folder and need not. */
 static void flush_folder(const char *path) {
   char *name = folder_name(path);
   int fd = name ? open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;

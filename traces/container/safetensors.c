@@ -33,7 +33,7 @@ typedef struct pair {
 } pair;
 
 struct kv_st {
-  part *file; /* [n_files]: does not move, the guard points into it */
+  part *file; /* [n_files] never moves, because the guard points into it */
   int n_files;
   kv_st_tensor *tensor; /* [n], by name */
   size_t n;
@@ -68,7 +68,7 @@ static kv_rc map_file(part *f, kv_err *e) {
   return complain(f->path, "map", e);
 }
 
-/* Opens part i of the set at path, which becomes the part's own. */
+/* Opens part i of the set at path; the part then owns path. */
 static kv_rc open_part(char *path, part *f, kv_err *e) {
   f->path = path;
   f->fd = -1;
@@ -115,7 +115,7 @@ static kv_rc join_tensors(kv_st *s, kv_err *e) {
   return KV_OK;
 }
 
-/* Equal pairs of several shards become one; unequal ones are refused. */
+/* Equal pairs of several shards become one; unequal pairs are refused. */
 static kv_rc unite(kv_st *s, kv_err *e) {
   size_t kept = 0;
   char a[KV_SHOW], b[KV_SHOW];
@@ -157,7 +157,7 @@ static kv_rc open_single(const char *path, kv_st *s, kv_err *e) {
   return open_part(kv_text_copy(strlen(path), path), s->file, e);
 }
 
-/* Every name of the index in its shard, and nothing the index hides. */
+/* Checks that every name of the index is in its shard, and no other name. */
 static kv_rc compare(const kv_st_index *x, const kv_st *s, kv_err *e) {
   char a[KV_SHOW], b[KV_SHOW];
   for (size_t i = 0; i < x->n; i++) {

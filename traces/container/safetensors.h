@@ -52,8 +52,7 @@ const struct stat *kv_st_file_stat(const kv_st *s, int i);
 kv_digest kv_st_digest(const kv_st *s, int i);
 
 /* KV_INPUT once a file was shortened or rewritten after it was opened (size or
- * time of change): data read since may be wrong. Costs a call of fstat a file.
- */
+ * time of change): data read since may be wrong. Costs an fstat a file. */
 kv_rc kv_st_damaged(const kv_st *s, kv_err *e);
 
 /* Lets the system reclaim the memory of t's pages; they are read from the disk

@@ -31,13 +31,13 @@ struct kv_st_writer {
   char *result;
   uint64_t shard_bytes;
   json_t *meta;
-  json_t *names; /* all declared, to notice a second one */
-  tensor *list;  /* [n], room for `room` */
+  json_t *names; /* all declared names, to notice a second one */
+  tensor *list;  /* [n], capacity room */
   size_t n, room;
   int laid; /* the layout is fixed */
   int shards, at_shard;
   size_t at;        /* tensor being appended */
-  uint64_t left;    /* bytes it still lacks */
+  uint64_t left;    /* bytes that it still lacks */
   kv_newfile *file; /* [shards + 1]; the last is the index */
 };
 
@@ -133,7 +133,7 @@ kv_rc kv_st_writer_meta(kv_st_writer *w, const char *key, const char *value,
   return json_object_set_new(w->meta, key, text) ? no_room(e) : KV_OK;
 }
 
-/* Deals the tensors to shards and gives each its offsets there. */
+/* Distributes the tensors to shards and gives each its offsets there. */
 static kv_rc deal(kv_st_writer *w, kv_err *e) {
   uint64_t used = 0;
   for (size_t i = 0; i < w->n; i++) {
@@ -199,8 +199,7 @@ static kv_rc begin_shard(kv_st_writer *w, kv_err *e) {
   return rc;
 }
 
-/* Moves on to the next tensor that wants bytes, beginning shards on the way.
- */
+/* Advances to the next tensor that needs bytes; begins shards on the way. */
 static kv_rc advance(kv_st_writer *w, kv_err *e) {
   kv_rc rc = KV_OK;
   while (!rc && w->left == 0 && w->at < w->n) {
@@ -214,7 +213,7 @@ static kv_rc advance(kv_st_writer *w, kv_err *e) {
   return rc;
 }
 
-/* All data together; the largest number where that is beyond it. */
+/* Bytes of all data; UINT64_MAX if beyond it. */
 static uint64_t bytes_of_all(const kv_st_writer *w) {
   uint64_t total = 0;
   for (size_t i = 0; i < w->n; i++)

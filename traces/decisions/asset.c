@@ -14,8 +14,6 @@
 #include "traces/decisions/asset_part.h"
 #include "traces/trace/own.h"
 
-/* --- what and whose it is ----------------------------------------------- */
-
 static kv_rc check_format(const kv_asset *a, const char *want, kv_err *e) {
   const char *have = kv_asset_meta(a, "format");
   char show[KV_SHOW];
@@ -68,8 +66,6 @@ static kv_rc check_trace(kv_asset *a, const kv_trace *t, int prompt_len,
   return check_prompt(a, t, prompt_len, e);
 }
 
-/* --- life --------------------------------------------------------------- */
-
 static kv_rc copy_texts(const kv_st *s, kv_asset *a, kv_err *e) {
   size_t n = kv_st_meta_count(s);
   kv_asset_text *text = kv_zalloc(n + 1, sizeof *text);
@@ -102,7 +98,7 @@ static kv_rc take(const char *path, const kv_asset_kind *kind,
   return KV_OK;
 }
 
-/* Of one file: the digest is of all its bytes. */
+/* Opens one file, not a set: the digest covers all its bytes. */
 static kv_rc open_one(const char *path, kv_st **files, kv_err *e) {
   char show[KV_SHOW];
   size_t n = strlen(path);

@@ -20,19 +20,19 @@
 static const char ending[] = ".safetensors";
 enum { PATH_MOST = 4096 };
 
-/* What a file is to the model, the stronger the higher. */
+/* How a file relates to the model; a higher one outranks the others. */
 typedef enum kin { STRANGER, OTHERS, NAMED, SAME } kin;
 
 typedef struct search {
   const char *method;
   const char *model, *digest; /* of the trace; either may be NULL */
   size_t room;
-  char *path; /* of the best so far */
+  char *path; /* of the best file so far */
   kin best;
-  char second[KV_SHOW]; /* another as good, as a sentence shows it */
+  char second[KV_SHOW]; /* an equally good one, as messages show it */
 } search;
 
-/* True where a list of words, with blanks between them, has the word. */
+/* Is word in list, whose words are separated by blanks? */
 static bool lists(const char *list, const char *word) {
   size_t n = strlen(word);
   for (const char *at = list; (at = strstr(at, word)); at += n)
@@ -40,7 +40,7 @@ static bool lists(const char *list, const char *word) {
   return false;
 }
 
-/* A file that cannot be read is a stranger: it says nothing. */
+/* A file that cannot be read, or names no model, is a stranger. */
 static kin kin_of(const char *path, const search *s) {
   kv_st *file = NULL;
   kin is = STRANGER;
@@ -55,7 +55,7 @@ static kin kin_of(const char *path, const search *s) {
   return is;
 }
 
-/* The best is kept, and that there is another one as good. */
+/* Keeps the best file, and notes a second one that is as good. */
 static void offer(const char *path, kin is, search *s) {
   if (is == s->best && is >= NAMED) kv_show(path, s->second);
   if (is <= s->best) return;
@@ -68,8 +68,8 @@ static int bytewise(const struct dirent **a, const struct dirent **b) {
   return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-/* All files of the method in a folder, but the one at `known`; where `named`
- * is false only what is the same model's counts. */
+/* Considers all files of the method in a folder except `known`; unless `named`,
+ * only those that list the model's digest. */
 static void look_in(const char *folder, const char *known, bool named,
                     search *s) {
   struct dirent **file = NULL;
@@ -92,8 +92,8 @@ static void look_in(const char *folder, const char *known, bool named,
   free(file);
 }
 
-/* Folders that hold files of many models, where only content tells: colons
- * between them (\: is one of a name). */
+/* Considers folders with files of many models, where only the digest counts.
+ * The list has colons between folders; \: is a colon of a name. */
 static void look_elsewhere(search *s) {
   const char *at = getenv("KVREPLAY_ASSETS");
   char folder[PATH_MOST];
@@ -110,7 +110,7 @@ static void look_elsewhere(search *s) {
   }
 }
 
-/* "FOLDER/assets/METHOD.MODEL.safetensors"; false: there is no room. */
+/* "FOLDER/assets/METHOD.MODEL.safetensors"; false: too long for out. */
 static bool by_name(const kv_trace *t, const search *s, size_t room,
                     char *out) {
   const char *name = s->model ? s->model : s->digest;
@@ -128,8 +128,8 @@ static bool by_name(const kv_trace *t, const search *s, size_t room,
   return true;
 }
 
-/* A file that is called by the model is the model's, unless it says that it is
- * another's; without a digest nobody asks it. */
+/* A file named after the model is the model's, unless it lists other digests.
+ * If the trace has no digest, the file is not read. */
 static kin called_by_name(const char *path, const search *s) {
   if (access(path, F_OK) != 0) return STRANGER;
   kin is = s->digest ? kin_of(path, s) : SAME;

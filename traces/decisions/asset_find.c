@@ -146,8 +146,8 @@ static const kv_st_tensor *look(const finder *f, const kv_tensor_ask *ask,
   return kv_st_find(f->files, name);
 }
 
-/* Shape and number of one tensor, in the l-th layer that is recorded; *bytes is
- * what all of them take so far. */
+/* Checks one tensor in the l-th recorded layer: type and shape, and its count.
+ * Adds to *bytes, the memory of all tensors so far. */
 static kv_rc check(const finder *f, const kv_tensor_ask *ask, int l,
                    kv_tensor *out, size_t *bytes, kv_err *e) {
   const kv_asset *a = &f->own->asset;
@@ -172,11 +172,11 @@ static kv_rc check(const finder *f, const kv_tensor_ask *ask, int l,
   out->count = (int64_t)(x->bytes * 8 / kv_st_dtype_bits(x->dtype));
   size_t n = (size_t)out->count * kv_tensor_size(ask->type);
   f->own->asset.bytes += n;
-  *bytes += (n + ALIGN) / ALIGN * ALIGN; /* room for none, too */
+  *bytes += (n + ALIGN) / ALIGN * ALIGN; /* n = 0 takes memory, too */
   return KV_OK;
 }
 
-/* The numbers of one that was checked, at *to. */
+/* Copies the numbers of a checked tensor to *to. */
 static kv_rc fill(const finder *f, const kv_tensor_ask *ask, int layer,
                   kv_tensor *out, char **to, kv_err *e) {
   char name[NAME];
@@ -191,7 +191,8 @@ static kv_rc fill(const finder *f, const kv_tensor_ask *ask, int layer,
              : KV_OK;
 }
 
-/* In every layer; what all layers share is looked at in the first. */
+/* Checks (to NULL) or fills the tensors of all layers. A tensor that layers
+ * share is handled in the first. */
 static kv_rc each(const finder *f, size_t *bytes, char **to, kv_err *e) {
   kv_asset *a = &f->own->asset;
   kv_tensor *all = (kv_tensor *)(uintptr_t)a->tensor;

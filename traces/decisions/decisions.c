@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A file of decisions that is judged: traces/decisions/decisions.h.
+ * A file of decisions to be judged: traces/decisions/decisions.h.
  */
 #include "traces/decisions/decisions.h"
 

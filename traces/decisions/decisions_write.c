@@ -10,8 +10,6 @@
 
 enum { VALUE = 32, NAME = 64 };
 
-/* --- metadata ----------------------------------------------------------- */
-
 static kv_rc put_number(kv_st_writer *w, const char *key, const char *format,
                         int n, kv_err *e) {
   char text[VALUE];
@@ -53,8 +51,6 @@ static kv_rc put_meta(kv_st_writer *w, const char *name, const kv_digest *trace,
   if (!rc && d->block) rc = put_number(w, "block", "%d", d->block, e);
   return rc ? rc : put_kind(w, shape, d, e);
 }
-
-/* --- tensors ------------------------------------------------------------ */
 
 typedef struct vector {
   const char *what;

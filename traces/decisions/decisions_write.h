@@ -12,8 +12,8 @@
 #include "ref/lane/decisions.h"
 
 /* Writes the lists d, of at least one layer, to path, NAME.safetensors.
- *   name   who decided, for people: a method's specification
- *   trace  identity of the trace on which it was decided
+ *   name   the source of the decisions, for people: a method's specification
+ *   trace  identity of the trace on which they were made
  *   shape  of that trace; its prompt_len is recorded, and its head counts show
  *          whether lists belong to KV heads or to query heads
  * The file appears whole or not at all. KV_RESOURCE: memory, or the disk.

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The tensors of a layer, as they can be written. */
+/* The tensors of a layer, writable. */
 typedef struct lists {
   int32_t *step;  /* [1] the prompt's end */
   int64_t *start; /* [heads + 1] */
@@ -26,10 +26,8 @@ static lists lists_of(const kv_asset *a, int index) {
 }
 
 static int heads_of(const kv_asset *a) {
-  return (int)a->tensor[1].count - 1; /* alike on all layers */
+  return (int)a->tensor[1].count - 1; /* the same on all layers */
 }
-
-/* --- opening ------------------------------------------------------------- */
 
 static bool say(kv_asset *a) {
   static const kv_asset_text said[] = {
@@ -49,7 +47,7 @@ static bool say(kv_asset *a) {
 
 static size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-/* One tensor of n elements at *at, which moves behind it. */
+/* Places a tensor of n elements at *at and moves *at past it. */
 static kv_tensor place(char **at, int64_t n, size_t size) {
   kv_tensor t = {.data = *at, .count = n, .dim = {n}};
   *at += aligned((size_t)n * size);
@@ -109,9 +107,7 @@ kv_rc kv_given_open(const kv_trace *t, int prompt_len, kv_asset **out,
                       (size_t)t->n_layers * heads * (size_t)prompt_len * 4);
 }
 
-/* --- saying -------------------------------------------------------------- */
-
-/* Are they tokens of the prompt, each once? */
+/* Are the ids tokens of the prompt, each named once? */
 static kv_rc check(int layer, int head, int prompt_len, int n,
                    const uint32_t *id, kv_err *e) {
   kv_rc rc = KV_OK;

@@ -24,8 +24,7 @@ kv_rc kv_given_open(const kv_trace *t, int prompt_len, kv_asset **out,
  * or an id is outside the prompt or occurs twice. KV_RESOURCE: memory. */
 kv_rc kv_given_keep(kv_asset *a, int index, int head, int n, const uint32_t *id,
                     kv_err *e);
-/* Copies the lists of `from` to `to`, opened for the same layers, heads and
- * prompt. */
+/* Copies the lists of `from` to `to`; both have equal layers, heads, prompt. */
 void kv_given_copy(const kv_asset *from, kv_asset *to);
 
 #endif

@@ -21,8 +21,8 @@ static bool is_file(const char *argument) {
          strcmp(argument, "TRACE") == 0;
 }
 
-/* Completes an option's argument, by the word before the cursor; and an
- * operand that is no file. */
+/* Completes an option's argument, by the word before the cursor, and an operand
+ * that is not a file. */
 static void values(FILE *out, const kv_command *c) {
   for (const kv_option *o = NULL; (o = kv_option_next(c, o));) {
     if (o->argument == NULL || is_file(o->argument)) continue;
@@ -46,7 +46,7 @@ static void options(FILE *out, const kv_command *c) {
   fputs("\" ;;\n", out);
 }
 
-/* Commands of another program: its own completion, where that is. */
+/* Commands of another program: calls its own completion, if there is one. */
 static void others(FILE *out, const kv_program *p) {
   for (const kv_brought *x = p->brought; x && x->name; x++)
     if (x->program)

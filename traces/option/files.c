@@ -13,7 +13,7 @@ enum { NAME = 32 };
 typedef struct files {
   int ins, outs;
   kv_place *in, *out;
-  char (*name)[NAME]; /* what options are called, one an option */
+  char (*name)[NAME]; /* names of options for messages, one an option */
   int names;
 } files;
 

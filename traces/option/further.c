@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Programs PROGRAM-NAME of the path: traces/option/further.h.
+ * Finds and runs programs PROGRAM-NAME: traces/option/further.h.
  */
 #include "config.h"
 
@@ -16,11 +16,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char own[] = ""; /* stands before the list that PATH is */
+static const char own[] = ""; /* our own folder, which precedes PATH */
 
-/* The next folder: where *at is `own` that of this program, then those of PATH,
- * a list FOLDER:FOLDER which *at walks through. False at its end. An empty one
- * is the current folder, as for execvp. */
+/* Writes the next folder: the program's own if *at is `own`, then those of
+ * PATH, a list FOLDER:FOLDER through which *at moves. False at its end. An
+ * empty folder is the current one, as for execvp. */
 static bool next(const char **at, char folder[PATH_MAX]) {
   if (!*at) return false;
   if (*at == own) {

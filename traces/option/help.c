@@ -130,7 +130,7 @@ static void codes(FILE *out) {
     fprintf(out, "  %-6s%s\n", x->line, x->does);
 }
 
-/* True if a command has more to say than --help does. */
+/* Does the command have more to say than --help does? */
 static bool has_more(const kv_command *c) {
   for (const kv_option *o = c->options; o && o->slot != KV_SLOT_END; o++)
     if (o->common) return true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Man pages: traces/option/help.h. Only the macros of man(7) that every
- * formatter knows.
+ * Man pages: traces/option/help.h. Uses only those macros of man(7) that every
+ * formatter has.
  */
 #include "config.h"
 

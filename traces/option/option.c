@@ -39,7 +39,7 @@ const kv_option *kv_option_next(const kv_command *c, const kv_option *o) {
 
 /* --- values ------------------------------------------------------------- */
 
-/* The tables in the format of getopt_long. */
+/* The tables in getopt_long's format. */
 typedef struct form {
   int n;
   const kv_option *option[MOST];
@@ -97,7 +97,7 @@ static kv_rc wide(const kv_option *o, const char *text, uint64_t *out,
                  kv_show(text, show));
 }
 
-/* What an option chooses from; copy holds the text of its choices. */
+/* The choices of an option; copy holds their text. */
 static int choices(const kv_option *o, size_t size, char *copy,
                    const char *name[MOST_CHOICES]) {
   int n = 0;
@@ -159,7 +159,7 @@ static kv_rc store(const kv_option *o, int argc, const char *text, void *values,
   return KV_OK;
 }
 
-/* --- what is wrong ------------------------------------------------------ */
+/* --- errors -------------------------------------------------------------- */
 
 kv_rc kv_no_such(const char *what, const char *text, int n,
                  const char *const *names, const char *else_, kv_err *e) {
@@ -173,7 +173,7 @@ kv_rc kv_no_such(const char *what, const char *text, int n,
                  kv_show(text, show), dashes, text, near);
 }
 
-/* A long option that getopt refused, which may have a value. */
+/* KV_USAGE for a long option that getopt refused, which may have a value. */
 static kv_rc unknown(const form *f, const char *text, kv_err *e) {
   const char *names[MOST];
   char name[64];
@@ -182,7 +182,7 @@ static kv_rc unknown(const form *f, const char *text, kv_err *e) {
   return kv_no_such("option", name, f->n, names, "--help lists them", e);
 }
 
-/* The place of an option; -1: there is none. */
+/* The index of an option; -1: none. */
 static int place(const form *f, int got) {
   int i = got >= FIRST ? got - FIRST : 0;
   while (got < FIRST && i < f->n && f->option[i]->letter != got) i++;

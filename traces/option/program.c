@@ -29,8 +29,6 @@ void kv_note(const char *text) {
   fputc('\n', stderr);
 }
 
-/* --- what is asked of the tables ---------------------------------------- */
-
 static int version(const kv_program *p) {
   char lines[256] = "";
   kv_err e = {0};
@@ -48,7 +46,7 @@ static int answer(const kv_program *p, const kv_command *c, kv_asked asked) {
   return KV_OK;
 }
 
-/* NULL if there is none. */
+/* NULL: no such command. */
 static const kv_command *find(const kv_program *p, const char *name) {
   for (int n = 0; p->commands[n]; n++)
     if (!strcmp(p->commands[n]->name, name)) return p->commands[n];
@@ -80,7 +78,7 @@ static kv_rc missing(const kv_program *p, const char *name, kv_err *e) {
   return kv_no_such("command", name, n, names, where, e);
 }
 
-/* A command that the table does not have. */
+/* Runs a command that the table lacks. */
 static int elsewhere(const kv_program *p, char **argv) {
   kv_err e = {0};
   const kv_brought *x = brought(p, argv[0]);
@@ -92,7 +90,8 @@ static int elsewhere(const kv_program *p, char **argv) {
   return kv_say(&e);
 }
 
-/* What the build asks for: true if it was that. */
+/* Answers what only the build asks for (--man, --completion, --commands).
+ * False: it was none of these. */
 static bool for_build(const kv_program *p, int argc, char **argv, int *code) {
   const kv_command *c = &p->alone;
   *code = KV_OK;
@@ -110,8 +109,6 @@ static bool for_build(const kv_program *p, int argc, char **argv, int *code) {
   }
   return true;
 }
-
-/* --- a command ---------------------------------------------------------- */
 
 static kv_rc work(const kv_command *c, void *self, bool *stopped, kv_err *e) {
   kv_rc rc = c->task->check ? c->task->check(self, e) : KV_OK;

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Least size of the reserve: jansson reads 1024 bytes at a time, of which
- * each may open a list of some hundred bytes. */
+/* Smallest size of the reserve: jansson reads 1024 bytes at a time, each of
+ * which may open a list of some hundred bytes. */
 enum { RESERVE = 1 << 18, ALIGN = 16 };
 
 typedef struct watch {
@@ -59,8 +59,6 @@ static void end(void) {
   pthread_mutex_unlock(&lock);
 }
 
-/* --- reading ------------------------------------------------------------ */
-
 typedef struct source {
   const unsigned char *text;
   size_t left;
@@ -94,8 +92,6 @@ json_t *kv_json_load(size_t n, const unsigned char *text, bool *no_memory,
   *no_memory = w.failed;
   return root;
 }
-
-/* --- building ----------------------------------------------------------- */
 
 static _Thread_local watch building;
 

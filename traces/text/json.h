@@ -18,8 +18,7 @@
 
 /* Parses n bytes of text, refusing duplicate keys; free the tree with
  * json_decref. NULL: *no_memory is true, or the text is not JSON and *why says
- * where. Takes 4 n bytes and 256 KiB in addition to the tree, mostly untouched.
- */
+ * where. Takes 4 n bytes and 256 KiB besides the tree, mostly untouched. */
 json_t *kv_json_load(size_t n, const unsigned char *text, bool *no_memory,
                      json_error_t *why);
 

@@ -82,7 +82,7 @@ void kv_progress_add(kv_progress *p, int64_t units) {
   int64_t done = atomic_fetch_add(&p->done, units) + units;
   double elapsed = now() - p->started;
   int64_t at = (int64_t)(1e6 * elapsed), next = atomic_load(&p->next);
-  /* INT64_MAX while someone draws: nobody else enters. */
+  /* INT64_MAX while a thread draws: no other enters. */
   if (at < next ||
       !atomic_compare_exchange_strong(&p->next, &next, INT64_MAX)) {
     return;

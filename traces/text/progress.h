@@ -37,14 +37,13 @@ void kv_progress_start(kv_progress *p, FILE *out, const char *what,
 
 /* Begins another work: count, rate and time left start anew. The clock that
  * says when to draw does not, so many short works print no more than a long
- * one. No thread may add meanwhile. */
+ * one. No thread may add during the call. */
 void kv_progress_next(kv_progress *p, int64_t total);
 
 /* Adds `units` that are done, and draws if it is time. */
 void kv_progress_add(kv_progress *p, int64_t units);
 
-/* Clears the bar, so that a message can be printed; others may add meanwhile.
- */
+/* Clears the bar, so that a message can be printed; other threads may add. */
 void kv_progress_wipe(const kv_progress *p);
 /* Clears the bar for good: p is quiet from here on. */
 void kv_progress_end(kv_progress *p);

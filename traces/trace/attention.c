@@ -29,7 +29,7 @@ typedef struct job {
   kv_attention *sums; /* [n_kv_heads][blocks][group], not yet divided */
 } job;
 
-/* -sum of p log p. Below the least normal number p log p is nothing. */
+/* -sum of p log p. For p below the smallest normal number the term is 0. */
 static double entropy(const scratch *x, int n, const float *p) {
   double sum = 0;
   for (int j = 0; j < n; j++) x->log[j] = p[j] < FLT_MIN ? 1.0f : p[j];
@@ -38,7 +38,7 @@ static double entropy(const scratch *x, int n, const float *p) {
   return sum;
 }
 
-/* The token that row `token` should find, as an answer repeats it; -1: none. */
+/* The token that an answer repeats and row `token` should find; -1: none. */
 static int source_of(const kv_trace *t, int token) {
   for (int i = 0; i < t->n_answers; i++) {
     const kv_answer *a = &t->answer[i];
@@ -105,7 +105,7 @@ static void give_back(scratch *x) {
   free(x);
 }
 
-/* Longest rows first: the last blocks to finish are then short ones. */
+/* Longest rows first, so that the blocks that finish last are short. */
 static kv_rc run(const job *w, kv_err *e) {
   int heads = w->t->shape.n_kv_heads, lacking = 0, bad = 0;
 #pragma omp parallel num_threads(kv_threads()) reduction(+ : lacking, bad)
@@ -138,7 +138,7 @@ static void add(const kv_attention *from, kv_attention *to) {
   to->needle += from->needle;
 }
 
-/* Sums become means. */
+/* Divides sums into means. */
 static void divide(kv_attention *a) {
   double rows = a->rows ? (double)a->rows : 1;
   a->entropy /= rows;

@@ -81,7 +81,7 @@ static void give_back(job *w, int threads) {
   free(w->block);
 }
 
-/* Longest rows first: the last blocks to finish are then short ones. */
+/* Longest rows first, so that the blocks that finish last are short. */
 static void run(const job *w) {
   long n = (long)w->blocks * w->t->shape.n_kv_heads;
   int heads = w->t->shape.n_kv_heads;
@@ -96,7 +96,7 @@ static void run(const job *w) {
   }
 }
 
-/* fabs: a NaN has a sign, which printf shows. */
+/* fabs, because a NaN has a sign, which printf shows. */
 double kv_check_relative(double difference, double norm) {
   return difference == 0 ? 0 : fabs(sqrt(difference) / sqrt(norm));
 }

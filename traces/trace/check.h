@@ -60,9 +60,8 @@ typedef struct kv_check_sums {
 kv_rc kv_check_sums_layer(const kv_trace *t, int i, const kv_kernels *kernel,
                           kv_check_sums *out, kv_err *e);
 
-/* A second opinion on the recomputation itself: the same outputs by another
- * library's matrix products and a softmax in binary64, on evenly spread rows.
- */
+/* A second opinion on the recomputation: the same outputs by another library's
+ * matrix products and a softmax in binary64, on evenly spread rows. */
 typedef struct kv_second {
   const char *by;  /* "BLIS 0.9.0"; NULL: not built in, and all below is 0 */
   long rows;       /* query rows compared, at most some 2048 a query head */

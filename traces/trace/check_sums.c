@@ -43,8 +43,8 @@ static kv_rc compare(const kv_trace *t, int i, const kv_kernels *kernel,
   return rc;
 }
 
-/* Each prompt row gives its mass, which is 1, to the columns; less where a sink
- * takes a part, and then nothing can be said. */
+/* Each prompt row gives its mass, 1, to the columns. With a sink it gives less,
+ * and nothing is compared. */
 static void weigh_heads(const kv_trace *t, int i, kv_check_sums *out) {
   size_t p = (size_t)t->shape.prompt_len, heads = (size_t)t->shape.n_heads;
   for (size_t h = 0; h < heads && !t->layer[i].data.sinks; h++) {

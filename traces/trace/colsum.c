@@ -18,8 +18,8 @@ typedef struct job {
   const kv_shape *shape;
   const kv_layer_data *data;
   const kv_kernels *kernel;
-  int g;                             /* the KV head in hand, */
-  int64_t *out;                      /* [group][prompt_len] and its sums */
+  int g;                             /* the current KV head, and */
+  int64_t *out;                      /* [group][prompt_len] its sums */
   const volatile sig_atomic_t *stop; /* not 0: give up; may be NULL */
 } job;
 
@@ -53,9 +53,7 @@ kv_rc kv_colsum_scan(const kv_trace *t, int i, kv_err *e) {
   return KV_OK;
 }
 
-/* --- recomputed --------------------------------------------------------- */
-
-/* A thread's part: rows of probabilities, and sums of its own, [group][n]. */
+/* A thread's rows of probabilities, and its own sums, [group][n]. */
 typedef struct part {
   kv_row_probs rows;
   int64_t *sums;
@@ -80,7 +78,7 @@ static void give_back(const job *w, part *x) {
   free(x->sums);
 }
 
-/* The b-th block of rows; false: a logit is not finite. */
+/* Adds the b-th block of rows. False: a logit is not finite. */
 static bool add_rows(part *x, int p, int b) {
   const kv_row_probs *r = &x->rows;
   int first = b * r->most, count = p - first < r->most ? p - first : r->most;
@@ -94,7 +92,7 @@ static bool add_rows(part *x, int p, int b) {
   return true;
 }
 
-/* The query heads of one KV head; longest rows first. */
+/* Sums of the query heads of one KV head; longest rows first. */
 static kv_rc do_head(const job *w, kv_err *e) {
   int p = w->shape->prompt_len, most = kv_row_probs_most(w->shape);
   int blocks = (p + most - 1) / most, lacking = 0, bad = 0;

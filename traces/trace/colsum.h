@@ -20,8 +20,7 @@
 
 #define KV_COLSUM_ONE ((int64_t)1 << 40) /* the mass of one row */
 
-/* Does the layer record the query rows of all prompt tokens, so that sums can
- * be recomputed? */
+/* Can sums be recomputed: are the query rows of all prompt tokens recorded? */
 bool kv_colsum_can(const kv_trace *t, int i);
 
 /* Recomputes them into out[n_heads][prompt_len] from q and k of a layer with

@@ -13,7 +13,7 @@
 
 enum { LAYERS_MOST = KV_KEEP_LAYERS, NUMBER_MOST = 65536 };
 
-/* What such a config.json may leave out, as transformers 5.2 has it. */
+/* What a config.json of this type may leave out, as in transformers 5.2. */
 typedef struct known {
   const char *type; /* model_type */
   int layers, heads, kv_heads, d;
@@ -30,15 +30,15 @@ static const char *const without_rope[] = {
 typedef struct job {
   const char *path;
   const json_t *root, *text; /* text: that of the language model, or root */
-  const char *type;          /* model_type, "" where there is none */
-  const known *known;        /* NULL: no default is known */
+  const char *type;          /* model_type; "": none */
+  const known *known;        /* NULL: no defaults are known */
 } job;
 
 static bool is(const job *w, const char *type) {
   return strcmp(w->type, type) == 0;
 }
 
-/* The first of the keys, separated by blanks, that is there and not null. */
+/* The first of the keys, separated by blanks, that exists and is not null. */
 static const json_t *find(const json_t *in, const char *keys, char key[32]) {
   while (*keys) {
     size_t n = strcspn(keys, " ");
@@ -51,8 +51,8 @@ static const json_t *find(const json_t *in, const char *keys, char key[32]) {
   return NULL;
 }
 
-/* A number of 1 to most by the first of the keys; otherwise: it is missing, and
- * 0 is no default. */
+/* A number of 1 to most by the first of the keys. Without any: `otherwise` or,
+ * if that is 0, KV_INPUT. */
 static kv_rc number(const job *w, const char *keys, int most, int otherwise,
                     int *out, kv_err *e) {
   char a[KV_SHOW], key[32];
@@ -103,7 +103,7 @@ static kv_rc read_heads(const job *w, kv_shape *s, kv_err *e) {
                  kv_show(w->path, a), s->n_heads, s->n_kv_heads);
 }
 
-/* Multi-head latent attention, as a forward expands it. */
+/* Multi-head latent attention, as a forward pass expands it. */
 static kv_rc read_latent(const job *w, kv_shape *s, kv_err *e) {
   int turned = 0;
   s->n_kv_heads = s->n_heads;
@@ -135,11 +135,12 @@ static bool attends(const char *type) {
          (strstr(type, "attention") || strstr(type, "hybrid"));
 }
 
-/* Which layers attend: by a type for each; by a few types over and over
- * (RecurrentGemma); by their numbers (Bamba, LFM2); or l % every == at, of
- * Qwen3-Next the last of `every` layers, of Jamba the one that it says. */
+/* Which layers attend: by a type for each; by a few types, repeated
+ * (RecurrentGemma); by their numbers (Bamba, LFM2); or those with l % every ==
+ * at: in Qwen3-Next the last of `every` layers, in Jamba those with the
+ * remainder `at` that the file gives. */
 typedef struct rule {
-  const json_t *types, *numbers; /* NULL: it has none */
+  const json_t *types, *numbers; /* NULL: none */
   int every, at;
 } rule;
 
@@ -168,8 +169,8 @@ static kv_rc read_rule(const job *w, int n, rule *out, kv_err *e) {
   return rc;
 }
 
-/* How many of n layers have K and V of their own: the last ones may read those
- * of earlier ones (Gemma 3n, Gemma 4), and are not recorded. */
+/* How many of n layers have K and V of their own. The last ones may read those
+ * of earlier layers (Gemma 3n, Gemma 4) and are then not recorded. */
 static int owners(const job *w, int n) {
   json_int_t shared =
       json_integer_value(json_object_get(w->text, "num_kv_shared_layers"));

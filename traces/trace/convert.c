@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Converting a trace: traces/trace/convert.h. A first pass over q, k and v
- * finds numbers that do not fit the type and whether any number changes, which
- * decides what is declared; the second one writes.
+ * Converts a trace: traces/trace/convert.h. A first pass over q, k and v finds
+ * numbers that do not fit the type and whether any number changes, which
+ * decides what is declared. A second pass writes.
  */
 #include "traces/trace/convert.h"
 
@@ -65,8 +65,8 @@ static float widened(kv_dtype type, uint16_t x) {
   return type == KV_F16 ? kv_from_f16(x) : kv_from_bf16(x);
 }
 
-/* Elements at..at+n of a tensor, wide in w->wide and, where the type is of two
- * bytes, rounded in w->half. */
+/* Reads elements at..at+n of a tensor, widened into w->wide and, for a type of
+ * two bytes, rounded into w->half. */
 static void read_piece(const job *w, const kv_st_tensor *x, size_t at,
                        size_t n) {
   kv_dtype from = type_of(x), to = w->c->dtype;
@@ -93,7 +93,7 @@ static kv_rc beyond(const job *w, const kv_st_tensor *x, size_t at, float value,
                  kv_st_dtype_name(stored[w->c->dtype]));
 }
 
-/* Counts what changes. */
+/* Counts the numbers that change. */
 static kv_rc survey_tensor(const job *w, const kv_st_tensor *x, kv_err *e) {
   size_t n = elements(x);
   if (w->c->dtype == KV_F32 || w->c->dtype == type_of(x)) return KV_OK;
@@ -160,7 +160,7 @@ static const kv_st_tensor *find(const job *w, int layer, const char *part) {
   return kv_st_find(w->files, name);
 }
 
-/* The prompt of one KV head as it is written, and the sums that it gives. */
+/* The prompt of one KV head as it is written, and its sums. */
 static kv_rc sums_of_head(const job *w, int layer, int g, uint16_t *q,
                           uint16_t *k, int64_t *out, kv_err *e) {
   kv_shape s = w->c->from->shape;
@@ -253,8 +253,6 @@ static kv_rc put_meta(const job *w, kv_err *e) {
     rc = kv_st_writer_meta(w->out, "converted", text, e);
   return rc;
 }
-
-/* --- all of it ---------------------------------------------------------- */
 
 int64_t kv_convert_bytes(const kv_convert *c) {
   const kv_st *s = kv_trace_files(c->from);

@@ -35,8 +35,8 @@ static int step_of(float p) {
   return step < STEPS ? step : STEPS - 1;
 }
 
-/* How many of the largest reach `want`: whole steps first, and of the one that
- * is too much, its largest. */
+/* How many of the largest reach `want`: all of the upper steps that fit, then
+ * the largest of the next one. */
 static int reach(kv_critical *x, int n, const float *p, int64_t want) {
   int step = STEPS - 1, taken = 0, of = 0;
   while (step > 0 && x->mass[step] < want) {

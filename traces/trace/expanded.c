@@ -9,12 +9,12 @@
 
 #include "ref/ground/text.h"
 
-/* Rows that are looked at in each of two layers; and of two numbers at least:
- * a rotation turns pairs. */
+/* ROWS: rows compared in each of two layers. LEAST: fewest equal numbers,
+ * because a rotation acts on pairs. */
 enum { ROWS = 8, LEAST = 2 };
 
-/* How many numbers all keys of a token have in common from one end on, at most
- * `most`, and whether any of them is not zero: some pad their heads. */
+/* How many numbers, at most `most`, all keys of a token share at either end,
+ * and whether one of them is not zero: some models pad their heads. */
 typedef struct ends {
   int last, first;
   bool something;

@@ -21,9 +21,8 @@ typedef struct kv_expanded {
                  recorded */
 } kv_expanded;
 
-/* Reads the keys of at most eight tokens, of all KV heads, in the first and the
- * last recorded layer. Cannot fail; call kv_trace_damaged before you trust the
- * result. */
+/* Reads the keys of at most eight tokens, of all KV heads, in the first and
+ * last recorded layer. Call kv_trace_damaged before you trust the result. */
 kv_expanded kv_trace_expanded(const kv_trace *t);
 
 /* Writes one sentence about it into out, for x->shared > 0. Returns out. */

@@ -7,7 +7,7 @@
 #include "traces/trace/own.h"
 #include "traces/trace/variant.h"
 
-/* Every angle must be a number that the sine routine takes: below 2^24. */
+/* Checks that every angle is in the range of the sine routine: below 2^24. */
 static kv_rc check_angles(const kv_trace *t, const char *name, const float *w,
                           kv_err *e) {
   float most = 0;
@@ -26,7 +26,7 @@ static kv_rc check_angles(const kv_trace *t, const char *name, const float *w,
   return KV_OK;
 }
 
-/* *out stays NULL where the tensor is not there. */
+/* *out stays NULL if the tensor does not exist. */
 static kv_rc read_frequencies(kv_trace *t, const char *name, float **out,
                               kv_err *e) {
   const kv_st_tensor *y = kv_st_find(t->own->files, name);

@@ -10,9 +10,8 @@
 #include "ref/ground/arith.h"
 #include "traces/trace/parameters.h"
 
-/* What a config.json leaves to transformers' defaults is that: theta 10000 of
- * Llama 2 and Falcon; d 256, theta, theta_windowed and full_every of Gemma 3.
- */
+/* What a config.json leaves out is transformers' default: theta 10000 of Llama
+ * 2 and Falcon; d 256, both thetas and full_every of Gemma 3. */
 #include "traces/trace/models_csv.h"
 
 const kv_geometry *kv_geometries(int *n) {
@@ -39,12 +38,10 @@ int kv_geometry_window(const kv_geometry *g, int layer) {
   return full ? 0 : g->window;
 }
 
-/* --- frequencies --------------------------------------------------------- */
-
 static const float TURN = 0x1.921fb6p+2f; /* 2 pi */
 
-/* Llama 3.1: wavelengths beyond 8,192 tokens are stretched eightfold, those
- * below a quarter of it stay, and between the two it is interpolated. */
+/* Llama 3.1: wavelengths above 8,192 tokens are stretched eightfold, those
+ * below a quarter of that stay, and those between are interpolated. */
 static float stretch(float w) {
   float turns = kv_mul(w, kv_div(8192.0f, TURN));
   float smooth = kv_div(kv_sub(turns, 1.0f), 3.0f);
@@ -54,15 +51,16 @@ static float stretch(float w) {
   return kv_fma(smooth, w, slow);
 }
 
-/* The pair i, a real number, that turns `turns` times within 4,096 tokens. */
+/* The index of the pair, a real number, that turns `turns` times in 4,096
+ * tokens. */
 static float pair_of(const kv_geometry *g, float turns) {
   float x = kv_log(kv_div(4096.0f, kv_mul(turns, TURN)));
   return kv_div(kv_mul((float)(g->d / 2), x), kv_log(g->theta));
 }
 
-/* gpt-oss: pairs that turn 32 times and more stay, those that do not turn once
- * are stretched 32 times, and between the two it is interpolated by the number
- * of the pair, not rounded. */
+/* gpt-oss: pairs that turn 32 times or more stay, those that do not turn once
+ * are stretched 32 times, and between them the stretch is interpolated by the
+ * pair's index, which is not rounded. */
 static float yarn(const kv_geometry *g, int i, float w) {
   float low = pair_of(g, 32.0f), high = pair_of(g, 1.0f);
   float part = kv_div(kv_sub((float)i, low), kv_sub(high, low));

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The identity of a trace and the request that it holds (kv_trace_identity,
- * kv_trace_request of traces/trace/trace.h), and the cache that spares hashing
+ * The identity of a trace and of its request (kv_trace_identity,
+ * kv_trace_request of traces/trace/trace.h), and the cache, which saves hashing
  * the same file twice.
  *
  * Hashed, every number as 64 bits little-endian, every text as its length and
  * bytes: the number of tensors; of each its name, type, rank, dimensions and
- * the 32 bytes of its data's SHA-256; the number of metadata pairs left; of
- * each its key and value. Of a request: the model's digest and the token ids;
- * or of q, k and v the name, rank, dimensions and the SHA-256 of the data as
- * F16. A copy without token ids has that of its original in its metadata.
+ * the 32 bytes of its data's SHA-256; the number of remaining metadata pairs;
+ * of each its key and value. Of a request: the model's digest and the token
+ * ids; or of q, k and v the name, rank, dimensions and the SHA-256 of the data
+ * as F16. A copy without token ids has its original's request in its metadata.
  */
 #define _GNU_SOURCE 1
 #include <errno.h>
@@ -34,7 +34,7 @@ static void add_text(kv_sha256 *h, const char *text) {
   kv_sha256_add(h, text, strlen(text));
 }
 
-/* q, k or v of a recorded layer? */
+/* Is it q, k or v of a recorded layer? */
 static bool is_qkv(const kv_trace *t, const kv_st_tensor *x) {
   const char *part;
   return kv_trace_part(t, x->name, &part) >= 0 && part[1] == 0 &&
@@ -53,7 +53,7 @@ static uint16_t half_at(const kv_st_tensor *x, size_t i) {
   return kv_to_f16(f);
 }
 
-/* The numbers of a tensor in BF16 or F32 as those of F16. */
+/* Adds the numbers of a BF16 or F32 tensor as F16. */
 static void add_halves(const kv_st_tensor *x, kv_sha256 *h) {
   uint16_t half[4096];
   size_t most = sizeof half / sizeof *half;
@@ -65,8 +65,8 @@ static void add_halves(const kv_st_tensor *x, kv_sha256 *h) {
   }
 }
 
-/* SHA-256 of every tensor's bytes; or of q, k and v alone, as F16. Large ones
- * give their pages back. */
+/* SHA-256 of every tensor's bytes, or of q, k and v alone as F16. Large tensors
+ * are released after use. */
 static void hash_data(const kv_trace *t, bool request, kv_digest *out) {
   const kv_st *s = t->own->files;
   long n = (long)kv_st_count(s);
@@ -106,7 +106,7 @@ static void add_tensors(const kv_trace *t, bool request, const kv_digest *data,
   }
 }
 
-/* When and by what it was recorded does not change what it is. */
+/* False for metadata that say when and by what the trace was recorded. */
 static int counts(const char *key) {
   return strcmp(key, "created") != 0 && strcmp(key, "recorder") != 0;
 }
@@ -124,7 +124,7 @@ static void add_meta(const kv_st *s, kv_sha256 *h) {
   }
 }
 
-/* "FOLDER/kvreplay/identity", made on the way; 0 where there is no home. */
+/* "FOLDER/kvreplay/identity", created if needed; 0: there is no home. */
 static int cache_folder(char *out, size_t room) {
   const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
   int own = base && *base == '/';
@@ -140,8 +140,8 @@ static int cache_folder(char *out, size_t room) {
   return mkdir(out, 0777) == 0 || errno == EEXIST;
 }
 
-/* Two writes within one tick of the clock cannot be told apart, so a file
- * that is younger than two seconds is not remembered. */
+/* False if a file is younger than two seconds: two writes within one tick of
+ * the clock have the same time, so its hash is not remembered. */
 static int compressed(const kv_st *s) {
   time_t now = time(NULL);
   for (int f = 0; f < kv_st_files(s); f++) {
@@ -150,7 +150,7 @@ static int compressed(const kv_st *s) {
   return 1;
 }
 
-/* The cache's file for this set, or 0; of: "1" for identities. */
+/* Path of the cache's file for this set; 0: none. of: "1" for identities. */
 static int cache_path(const kv_st *s, const char *of, size_t room, char *out) {
   kv_sha256 h;
   char hex[65];
@@ -176,7 +176,7 @@ static int nibble(char c) {
   return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Of 64 digits, and whatever is behind them? */
+/* Reads 64 hex digits; ignores what follows. */
 static int read_hex(const char *text, kv_digest *out) {
   for (int i = 0; i < 32; i++) {
     int high = nibble(text[2 * i]);
@@ -206,7 +206,7 @@ static int recall(const char *path, kv_digest *out) {
   return n == 65 && text[64] == '\n' && read_hex(text, out);
 }
 
-/* Whole or not at all, for readers at the same time. */
+/* Writes the file whole or not at all, because others may read it. */
 static void remember(const char *path, const kv_digest *d) {
   char temporary[4096], hex[65];
   int n = snprintf(temporary, sizeof temporary, "%s.%ld", path, (long)getpid());

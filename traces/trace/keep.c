@@ -9,7 +9,7 @@
 
 #include "ref/ground/text.h"
 
-/* A number of at most nine digits; *text moves behind it. -1: none. */
+/* Reads a number of at most nine digits and moves *text past it. -1: none. */
 static int number(const char **text) {
   size_t n = strspn(*text, "0123456789");
   int value = n < 1 || n > 9 ? -1 : atoi(*text);
@@ -35,8 +35,6 @@ kv_rc kv_keep_rows(const char *text, int *last, kv_err *e) {
                  "rows and those of all decode steps), or decode, not '%s'",
                  kv_show(text, a));
 }
-
-/* --- layers --------------------------------------------------------------- */
 
 static bool mark(const char *text, bool named[KV_KEEP_LAYERS]) {
   for (;; text++) {

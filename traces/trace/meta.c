@@ -49,7 +49,7 @@ static kv_rc all_layers(int n_layers, int *n, int *list) {
   return KV_OK;
 }
 
-/* One number of "[0, 5, 31]" or "0,5,31"; moves *text behind it. */
+/* Reads one number of "[0, 5, 31]" or "0,5,31" and moves *text past it. */
 static int next_layer(const char **text, int *out) {
   char digits[12];
   uint64_t value;
@@ -105,7 +105,7 @@ kv_rc kv_meta_layout(const char *file, const kv_st *s, int *interleaved,
   return tell(file, "rope.layout", "must be half or interleaved", e);
 }
 
-/* A key's list of objects; NULL in *out where the key is absent. */
+/* A key's list of objects; *out is NULL if the key is absent. */
 static kv_rc read_list(const char *file, const kv_st *s, const char *key,
                        json_t **out, kv_err *e) {
   const char *text = kv_st_meta(s, key);
@@ -141,7 +141,7 @@ static kv_rc bad_item(const char *file, const char *key, size_t i,
                  key, i, reason);
 }
 
-/* A list of objects: its key, the bytes that an item becomes, and how. */
+/* A list of objects: its key, the bytes of an item in memory, its reader. */
 typedef struct list {
   const char *key;
   size_t size;

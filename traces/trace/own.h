@@ -20,7 +20,7 @@ struct kv_trace_own {
   kv_st *files;
   char *path, *name; /* as in kv_trace */
   int32_t **rows;    /* [n_layers] tokens of the recorded query rows, ascending;
-                        NULL where all are recorded */
+                        NULL: all are recorded */
   int32_t *tokens;   /* [T], or NULL */
   int32_t *positions;       /* [T], or NULL */
   float *inv_freq;          /* [d / 2], or NULL */
@@ -29,8 +29,8 @@ struct kv_trace_own {
   float **sinks; /* [n_layers] of [n_heads]; NULL if a layer has none */
 };
 
-/* What reads a trace that has a file; in asset.c of a later room
- * (traces/decisions), since the files of methods are read there. */
+/* Functions that read the trace's files. Defined in traces/decisions/asset.c,
+ * where methods' files are read. */
 extern const kv_trace_reads kv_trace_file_reads;
 
 /* KV_INPUT: "FILE: tensor NAME REASON". */

@@ -14,7 +14,7 @@
 #include "ref/ground/text.h"
 #include "traces/trace/pack_own.h"
 
-/* As of a trace (traces/trace/trace.c). */
+/* The limits of a trace (traces/trace/trace.c). */
 enum { LAYERS_MOST = 100000, HEADS_MOST = 1 << 20 };
 
 /* --- which files ---------------------------------------------------------- */
@@ -69,7 +69,7 @@ static kv_rc find_files(kv_pack *p, kv_err *e) {
   return rc;
 }
 
-/* --- whether they agree --------------------------------------------------- */
+/* --- whether files agree ------------------------------------------------- */
 
 static kv_rc differs(const kv_chunks *x, const kv_chunks *y, const char *what,
                      kv_err *e) {
@@ -79,7 +79,8 @@ static kv_rc differs(const kv_chunks *x, const kv_chunks *y, const char *what,
                  what);
 }
 
-/* A file's sizes are those of all, what it holds that of its layer. */
+/* Checks that a file has the dimensions and dtype of all files, and o and sinks
+ * if its layer's first file has. */
 static kv_rc check_file(const kv_pack *p, const kv_chunks *x,
                         const kv_chunks *same, kv_err *e) {
   const kv_chunks *all = p->file;
@@ -110,7 +111,7 @@ static kv_rc lacks(const kv_pack *p, int layer, const char *kind, int from,
                  kv_show(p->folder, a), kind, from, to - 1, layer);
 }
 
-/* Query heads 0 to n_heads - 1 once each, in the files x[n] of a layer. */
+/* Checks that a layer's files x[n] have each query head below n_heads once. */
 static kv_rc check_heads(const kv_pack *p, int n, const kv_chunks *x,
                          kv_err *e) {
   int next = 0;
@@ -129,7 +130,7 @@ static kv_rc check_heads(const kv_pack *p, int n, const kv_chunks *x,
                             : lacks(p, x->layer, "query", next, p->n_heads, e);
 }
 
-/* Every KV head at least once; counts what is there more than once. */
+/* Checks that every KV head exists, and counts further copies. */
 static kv_rc check_kv_heads(kv_pack *p, int n, const kv_chunks *x, kv_err *e) {
   int *times = calloc((size_t)p->n_kv_heads, sizeof *times), g = 0, to;
   kv_rc rc = KV_OK;
@@ -198,10 +199,10 @@ static kv_rc too_short(const kv_chunks *x, int want, int whole, kv_err *e) {
                  x->tokens, want, then);
 }
 
-/* asked: tokens, or 0. */
+/* asked: tokens to take; 0: not given. */
 static kv_rc choose_tokens(kv_pack *p, int asked, int listed, kv_err *e) {
   int least = p->file->tokens, most = 0, want = asked ? asked : listed;
-  const kv_chunks *first = NULL; /* that is not whole */
+  const kv_chunks *first = NULL; /* the first file that is not whole */
   for (int i = 0; i < p->facts.files; i++) {
     const kv_chunks *x = &p->file[i];
     if (x->tokens < least) least = x->tokens;
@@ -216,8 +217,7 @@ static kv_rc choose_tokens(kv_pack *p, int asked, int listed, kv_err *e) {
   return KV_OK;
 }
 
-/* A list of trace.json has a number for each token, or for more than are asked
- * for. */
+/* A list of trace.json must have a number for each token that is taken. */
 static kv_rc cut_list(const kv_pack *p, const char *key, int n, kv_err *e) {
   char a[KV_SHOW];
   if (n >= p->facts.tokens || n == 0) return KV_OK;

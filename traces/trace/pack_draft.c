@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Would it be a trace? Makes the result of a pack without its rows, as a file
- * in memory (memfd) whose rows are a hole, so that it takes no memory whatever
- * its size; kv_trace_open checks it as it will check the result. Errors are
- * then reported before hours of writing, not after.
+ * Would the result be a trace? Makes it without rows, as a file in memory
+ * (memfd) whose rows are a hole and take no memory. kv_trace_open checks this
+ * file as it will check the result, so errors are reported before hours of
+ * writing, not after.
  */
 #define _GNU_SOURCE 1
 #include <errno.h>
@@ -66,7 +66,7 @@ static kv_rc fill(const kv_pack *p, int fd, kv_err *e) {
                  kv_show(p->folder, a), strerror(errno));
 }
 
-/* The sentence is of a file without a name: trace.json said what is wrong. */
+/* Replaces the draft's name, which means nothing to a user, by trace.json's. */
 static kv_rc renamed(const kv_pack *p, const char *path, kv_err *e) {
   char a[KV_SHOW], text[sizeof e->text];
   size_t n = strlen(path);

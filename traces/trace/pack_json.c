@@ -23,8 +23,6 @@ static kv_rc tell(const kv_pack_json *j, const char *key, const char *why,
                  why);
 }
 
-/* --- the file ------------------------------------------------------------- */
-
 kv_rc kv_pack_json_read(const char *folder, kv_pack_json *out, kv_err *e) {
   char a[KV_SHOW];
   *out = (kv_pack_json){0};
@@ -48,8 +46,6 @@ void kv_pack_json_free(kv_pack_json *j) {
   json_decref(j->root);
   *j = (kv_pack_json){0};
 }
-
-/* --- numbers -------------------------------------------------------------- */
 
 kv_rc kv_pack_json_count(const kv_pack_json *j, const char *key, int most,
                          int *out, kv_err *e) {
@@ -115,8 +111,6 @@ kv_rc kv_pack_json_floats(const kv_pack_json *j, const char *key, int *n,
   return rc;
 }
 
-/* --- metadata ------------------------------------------------------------- */
-
 static bool is_other(const char *key) {
   static const char *const other[] = {
       "tokens", "positions", "rope.inv_freq", "rope.inv_freq.windowed",
@@ -126,7 +120,7 @@ static bool is_other(const char *key) {
   return false;
 }
 
-/* Of a real number the fewest digits that give it back, as Python has them. */
+/* A real number becomes the fewest digits that give it back, as in Python. */
 static char *text_of(const json_t *x) {
   const size_t how = JSON_COMPACT | JSON_ENCODE_ANY;
   if (json_is_string(x))

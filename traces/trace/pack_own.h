@@ -40,9 +40,8 @@ struct kv_pack {
   json_t *meta; /* metadata of the result: texts */
 };
 
-/* pack_tensors.c: fills in sinks, tensor and meta after files, layers and
- * tokens are known. KV_INPUT: a list of trace.json is wrong. KV_RESOURCE:
- * memory. */
+/* pack_tensors.c: fills in sinks, tensor and meta once files, layers and tokens
+ * are known. KV_INPUT: a list of trace.json is wrong. KV_RESOURCE: memory. */
 kv_rc kv_pack_lay_out(kv_pack *p, kv_err *e);
 
 /* pack_draft.c: checks that the tensors and metadata of p make a trace, by

@@ -12,7 +12,7 @@
 #include "traces/text/json.h"
 #include "traces/trace/pack_own.h"
 
-enum { ALONE = 4, OF_A_LAYER = 5 }; /* tensors, at most */
+enum { ALONE = 4, OF_A_LAYER = 5 }; /* most tensors */
 
 static void add(kv_pack *p, const char *name, kv_st_dtype dtype, int rank,
                 const uint64_t *shape, const void *data) {
@@ -53,7 +53,7 @@ static void add_layer(kv_pack *p, int l) {
   add_list(p, name, KV_ST_F32, p->n_heads, all);
 }
 
-/* Those that have files, "0,5,31"; for free(). NULL: no memory. */
+/* Layers that have files, as "0,5,31"; for free(). NULL: no memory. */
 static char *layers_text(const kv_pack *p) {
   size_t room = (size_t)p->facts.layers * 7 + 8, used = 0;
   char *text = malloc(room);
@@ -69,7 +69,7 @@ static bool is_set(const kv_pack *p, const char *key) {
   return text && strcmp(text, "none") != 0;
 }
 
-/* Whether it says what version 1 cannot. */
+/* Does the result need version 2? */
 static bool second(const kv_pack *p) {
   return p->sinks || p->windowed || is_set(p, "attn.softcap") ||
          is_set(p, "attn.sliding_window") || is_set(p, "kv.shared");
@@ -79,7 +79,7 @@ static bool set(kv_pack *p, const char *key, const char *text) {
   return text && json_object_set_new(p->meta, key, json_string(text)) == 0;
 }
 
-/* trace.json may list layers, which must then be those that have files. */
+/* If trace.json lists layers, they must be those that have files. */
 static kv_rc check_listed(const kv_pack *p, const char *layers, kv_err *e) {
   const json_t *x = json_object_get(p->json.root, "layers");
   char *listed = json_is_array(x) ? kv_json_print(x, JSON_COMPACT) : NULL;

@@ -19,7 +19,7 @@ static const char part_name[] = "qkvo";
 typedef struct job {
   const kv_pack *p;
   const kv_pack_how *how;
-  const kv_chunks *now; /* the file that is read */
+  const kv_chunks *now; /* the file being read */
   const kv_chunks **of; /* [n_kv_heads] the file that a KV head is from */
   char *rows[PARTS];    /* q, k, v, o of a layer: [heads][tokens][d] */
 } job;
@@ -34,14 +34,12 @@ static size_t row_size(const kv_pack *p, int part) {
   return (size_t)d * kv_st_dtype_bits(p->file->dtype) / 8;
 }
 
-/* Whether a part has rows for query heads, or for KV heads. */
+/* Does a part have rows of query heads? If not, of KV heads. */
 static bool is_query(int part) { return part == 0 || part == 3; }
 
 static int all_heads(const kv_pack *p, int part) {
   return is_query(part) ? p->n_heads : p->n_kv_heads;
 }
-
-/* --- a layer's rows ------------------------------------------------------- */
 
 static kv_rc unequal(const job *w, char part, int g, int token, kv_err *e) {
   char a[KV_SHOW], b[KV_SHOW];
@@ -52,7 +50,7 @@ static kv_rc unequal(const job *w, char part, int g, int token, kv_err *e) {
                  w->now->layer, g, token);
 }
 
-/* Tokens first to first + n - 1 of one head: row i lies at rows + i * step. */
+/* Tokens first to first + n - 1 of one head; row i is at rows + i * step. */
 static kv_rc put_head(const job *w, int part, int head, int first, int n,
                       const char *rows, size_t step, kv_err *e) {
   size_t size = row_size(w->p, part);
@@ -69,7 +67,7 @@ static kv_rc put_head(const job *w, int part, int head, int first, int n,
   return KV_OK;
 }
 
-/* heads: of the n rows [heads][d] of tokens from `first` on. */
+/* Checks the n rows [heads][d] of tokens from `first` on. */
 static kv_rc check_finite(const job *w, int part, int first, int n, int heads,
                           const void *rows, kv_err *e) {
   const kv_chunks *x = w->now;
@@ -118,8 +116,6 @@ static kv_rc gather(job *w, int l, kv_err *e) {
   return rc;
 }
 
-/* --- the trace ------------------------------------------------------------ */
-
 static kv_rc declare(const kv_pack *p, kv_st_writer *out, kv_err *e) {
   const char *key;
   json_t *text;
@@ -134,7 +130,7 @@ static kv_rc declare(const kv_pack *p, kv_st_writer *out, kv_err *e) {
   return rc;
 }
 
-/* Tensors lie in order; rows of a layer are gathered when its q is due. */
+/* Appends tensors in order. A layer's rows are gathered before its q. */
 static kv_rc append(job *w, kv_st_writer *out, kv_err *e) {
   kv_rc rc = KV_OK;
   for (int i = 0, l = 0; !rc && i < w->p->n; i++) {

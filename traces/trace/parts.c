@@ -11,7 +11,7 @@
 #include "traces/trace/own.h"
 #include "traces/trace/trace.h"
 
-enum { NAMED = 4 }; /* tensors that a sentence has room for */
+enum { NAMED = 4 }; /* most tensors that a sentence names */
 
 static const char *const parts[] = {"q",    "k",      "v",     "o",
                                     "rows", "colsum", "sinks", NULL};

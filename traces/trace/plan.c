@@ -77,7 +77,7 @@ kv_rc kv_plan_of_trace(const kv_trace *t, kv_plan *out, kv_err *e) {
   return rc;
 }
 
-/* Whether `keep` names layers that are there alone. */
+/* Checks that `keep` names only layers that exist. */
 static kv_rc check(const kv_plan *p, const kv_keep *keep, kv_err *e) {
   for (int k = 0, i = 0; k < keep->n_layers; k++) {
     while (i < p->n && p->layer[i].layer < keep->layers[k]) i++;
@@ -90,7 +90,7 @@ static kv_rc check(const kv_plan *p, const kv_keep *keep, kv_err *e) {
   return KV_OK;
 }
 
-/* More than the largest tensors of all layers can have. */
+/* Is it more than the largest tensors of all layers can have? */
 static bool beyond(const kv_plan *p) {
   double d = p->shape.d > p->shape.d_v ? p->shape.d : p->shape.d_v;
   return 64 * d * p->n * p->shape.n_heads * p->shape.n_tokens > 0x1p62;
@@ -104,7 +104,6 @@ static int rows_from(const kv_plan *p, const kv_plan_layer *l, int first) {
   return l->rows - i;
 }
 
-/* Adds what a layer costs. */
 static void add_layer(const kv_plan *p, const kv_plan_layer *l,
                       const kv_keep *keep, kv_cost *out) {
   const kv_shape *s = &p->shape;

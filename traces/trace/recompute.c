@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention by arithmetic rules 1 and 3: per chunk of 128 tokens the largest
- * logit, the sum and the weighted values; then the chunks in order. Queries
- * of a block share each chunk of keys; a query sees the tokens up to its own.
+ * Attention by arithmetic rules 1 and 3: the largest logit, the sum and the
+ * weighted values of each chunk of 128 tokens; then the chunks in order.
+ * Queries of a block share each chunk of keys; each sees tokens up to its own.
  */
 #include "traces/trace/recompute.h"
 
@@ -57,7 +57,7 @@ typedef struct block {
   const kv_shape *shape;
   const kv_layer_data *data;
   int g, first, group, queries;
-  int base;       /* the first token that is seen, where chunks begin */
+  int base;       /* the first token that is seen; chunks begin there */
   size_t chunks;  /* of the last, longest row */
   float *q, *out; /* of the first query */
 } block;
@@ -92,7 +92,7 @@ static void name_rows(const block *b, size_t c, int n) {
   }
 }
 
-/* Weighs where every query sees all n tokens at once, else one by one. */
+/* Weighs all queries at once if each sees all n tokens, else one by one. */
 static void weigh(const block *b, size_t c, int n, float *part) {
   const kv_shape *p = b->shape;
   const kv_recompute *x = b->x;
@@ -149,7 +149,7 @@ static void combine(const block *b, int i) {
   for (size_t j = 0; j < d_v; j++) out[j] = kv_div(out[j], all);
 }
 
-/* Rows that see tokens from the same one on. */
+/* Rows whose first visible token is the same. */
 static void do_rows(const block *b) {
   load_queries(b);
   for (size_t c = 0; c < b->chunks; c++) do_chunk(b, c);

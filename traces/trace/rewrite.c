@@ -11,7 +11,7 @@
 #include "ref/ground/text.h"
 #include "traces/container/safetensors.h"
 
-enum { PIECE = 1 << 20 }; /* bytes between two looks at stop */
+enum { PIECE = 1 << 20 }; /* bytes between two checks of stop */
 
 kv_rc kv_rewrite_apart(const kv_trace *from, const char *doing,
                        const char *path, kv_err *e) {

@@ -62,9 +62,9 @@ static void load_queries(const kv_row_probs *x, int first, int count) {
   }
 }
 
-/* Of row `token` of query head h of the layer, whose logits are at s: its
- * exponentials, 0 elsewhere from x->from to `end`, and 1 / their sum. False: a
- * logit is not finite. */
+/* Computes row `token` of query head h of the layer from its logits at s: its
+ * exponentials, 0 elsewhere from x->from to `end`, and *r = 1 / their sum.
+ * False: a logit is not finite. */
 static bool exponentials(const kv_row_probs *x, int h, int token, int end,
                          float *s, float *r) {
   const kv_kernels *f = x->kernel;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reading a trace while it is replayed: the search for NaN and Inf, giving
- * pages back, noticing damage (traces/trace/trace.h).
+ * Reading a trace during a replay: the search for NaN and Inf, releasing pages,
+ * and noticing damage (traces/trace/trace.h).
  *
- * A number is not finite when its exponent is all ones. Elements, at any
- * address, are tested as integers without a branch inside a block, so that the
- * compiler vectorises.
+ * A number is not finite if its exponent is all ones. Elements, at any address,
+ * are tested as integers; blocks have no branch, so that loops vectorize.
  */
 #define _GNU_SOURCE 1
 #include <stdint.h>
@@ -17,10 +16,10 @@
 #include "traces/trace/own.h"
 #include "traces/trace/trace.h"
 
-enum { BLOCK = 4096 }; /* elements looked at between two branches */
+enum { BLOCK = 4096 }; /* elements tested between two branches */
 
 static int any16(size_t n, const unsigned char *data, uint16_t exponent) {
-  uint16_t bad = 0; /* of their width: a register holds as many of both */
+  uint16_t bad = 0; /* as wide as x: a register holds as many of both */
   for (size_t i = 0; i < n; i++) {
     uint16_t x;
     memcpy(&x, data + 2 * i, sizeof x);
@@ -69,7 +68,7 @@ static kv_rc scan(const kv_trace *t, int l, const char *what, kv_dtype type,
                  row, channel);
 }
 
-/* Where V is a part of K it must be that to the bit. */
+/* If V is a part of K, it must equal it to the bit. */
 static kv_rc scan_shared(const kv_trace *t, int i, kv_err *e) {
   const kv_shape *p = &t->shape;
   const kv_layer_data *x = &t->layer[i].data;

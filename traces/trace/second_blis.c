@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The second opinion through BLIS: S = Q K' and O = P V by its sgemm, the
- * softmax between them in binary64. It uses nothing of the canonical
- * arithmetic, so a mistake there shows. Single-threaded, because BLIS' barriers
- * spin, which is slow on shared processors. Its figures are for people; no
- * decision and no digest depends on them.
+ * The second opinion by BLIS: S = Q K' and O = P V by its sgemm, the softmax
+ * between them in binary64. It uses nothing of the canonical arithmetic, so
+ * that a mistake there shows. Single-threaded, because BLIS' barriers spin,
+ * which is slow on shared processors. Its figures are for people; no decision
+ * and no digest depends on them.
  */
 #define _GNU_SOURCE 1
 #include "config.h"
@@ -25,7 +25,7 @@
 #include "traces/trace/check.h"
 #include "traces/trace/recompute.h"
 
-enum { SAMPLE = 2048 }; /* rows a KV head, at most, spread evenly */
+enum { SAMPLE = 2048 }; /* most rows a KV head, spread evenly */
 
 typedef struct work {
   const kv_trace *t;
@@ -54,7 +54,7 @@ static double logit(const kv_shape *p, float dot) {
   return cap > 0 ? cap * tanh(s / cap) : s;
 }
 
-/* sink: a logit beside those of the products, or NULL. */
+/* sink: a logit in addition to those of the products, or NULL. */
 static void softmax(const kv_shape *p, const float *sink, long n, float *s) {
   double most = sink ? (double)*sink : (double)-INFINITY, sum = 0;
   for (long j = 0; j < n; j++) most = fmax(most, logit(p, s[j]));
@@ -72,7 +72,7 @@ static void compare(work *w, size_t n) {
   }
 }
 
-/* A block of rows: tokens behind a row's own get the weight 0. */
+/* A block of rows; tokens after a row's own get weight 0. */
 static void do_block(work *w, int g, int first, int count) {
   const kv_shape *p = &w->t->shape;
   long group = kv_group(p), m = count * group, T = p->n_tokens;
@@ -144,8 +144,8 @@ kv_rc kv_second_layer(const kv_trace *t, int i, const kv_kernels *kernel,
   return rc ? rc : kv_trace_damaged(t, e);
 }
 
-/* BLIS 0.9 takes the generic, slow kernels on processors that are younger
- * than itself; a user's own choice stands. */
+/* BLIS 0.9 chooses generic, slow kernels on processors newer than itself. A
+ * user's own choice stays. */
 void kv_second_setup(void) {
 #if defined(__x86_64__)
   char text[16];

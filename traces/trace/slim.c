@@ -16,7 +16,7 @@
 #include "traces/trace/own.h"
 #include "traces/trace/rewrite.h"
 
-/* What a tensor of the trace becomes, and what q brings with it. */
+/* What a tensor of the trace becomes; q may bring others. */
 typedef enum fate { COPY, CUT, SUMS, ROWS } fate;
 enum { PARTS = 3 };
 
@@ -33,7 +33,7 @@ static const kv_layer_data *data_of(const kv_slim *s, int i) {
   return &s->from->layer[i].data;
 }
 
-/* Recorded query rows of the layer that go, the first so many. */
+/* How many recorded query rows of the layer are left out, its first ones. */
 static int rows_gone(const kv_slim *s, int i) {
   const kv_layer_data *x = data_of(s, i);
   int first = kv_keep_first(s->keep, s->from->shape.prompt_len), n = 0;
@@ -46,7 +46,7 @@ static bool makes_sums(const kv_slim *s, int i) {
   return !s->keep->no_sums && rows_gone(s, i) > 0 && kv_colsum_can(s->from, i);
 }
 
-/* Of tensors that the format does not know, those of a layer go with it. */
+/* Is a tensor unknown to the format kept? One of a layer goes with it. */
 static bool belongs(const kv_slim *s, const char *name) {
   char *end;
   if (strncmp(name, "layers.", 7) != 0) return true;
@@ -55,7 +55,7 @@ static bool belongs(const kv_slim *s, const char *name) {
          kv_keep_has(s->keep, (int)layer);
 }
 
-/* Writes into out what a tensor becomes, nothing if it goes; returns how many.
+/* Writes into out what a tensor becomes; returns how many, 0 if it is left out.
  * *i: its recorded layer, or -1. */
 static int fates_of(const kv_slim *s, const kv_st_tensor *x, int *i,
                     fate out[PARTS]) {
@@ -212,7 +212,7 @@ static kv_rc put_layers(const job *w, kv_err *e) {
   return rc;
 }
 
-/* Where token ids go: the request that they and the model's digest make. */
+/* Without token ids: the request that they and the model's digest make. */
 static kv_rc put_request(const job *w, kv_err *e) {
   kv_digest request;
   char hex[65];
@@ -223,7 +223,7 @@ static kv_rc put_request(const job *w, kv_err *e) {
   return kv_st_writer_meta(w->to.out, KV_REQUEST_KEY, hex, e);
 }
 
-/* `slimmed`: what was left out, behind what it was before. */
+/* `slimmed`: what was left out, after the value that it had. */
 static kv_rc put_meta(const job *w, kv_err *e) {
   const kv_keep *k = w->s->keep;
   char rows[40] = "", gone[160], text[400];
@@ -250,7 +250,7 @@ static kv_rc append(const job *w, uint64_t bytes, const void *data, kv_err *e) {
   return rc;
 }
 
-/* The last rows of each head. */
+/* Appends the last rows of each head. */
 static kv_rc append_cut(const job *w, const kv_st_tensor *x, int i, kv_err *e) {
   uint64_t row = x->bytes / x->shape[0] / x->shape[1];
   uint64_t gone = (uint64_t)rows_gone(w->s, i) * row;
@@ -295,7 +295,7 @@ static kv_rc append_part(const job *w, const kv_st_tensor *x, int i, fate what,
   return what == CUT ? append_cut(w, x, i, e) : append(w, x->bytes, x->data, e);
 }
 
-/* A layer's numbers are looked at before its first tensor is written. */
+/* Checks a layer's numbers before its first tensor is written. */
 static kv_rc scan(const job *w, int i, kv_err *e) {
   kv_rc rc = kv_trace_scan_layer(w->s->from, i, e);
   return rc || w->s->keep->no_o ? rc : kv_trace_scan_output(w->s->from, i, e);

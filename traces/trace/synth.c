@@ -77,7 +77,7 @@ static int layer_of(const kv_synth *s, int i) {
 static const char *const frequencies[] = {"rope.inv_freq",
                                           "rope.inv_freq.windowed"};
 
-/* Of frequencies: two where layers with a window have others. */
+/* How many tensors of frequencies: two if layers with a window have others. */
 static int kinds(const kv_geometry *g) {
   return g->window && g->theta_windowed > 0 ? 2 : 1;
 }
@@ -127,7 +127,7 @@ static void narrow(kv_dtype type, int n, const float *from, void *to) {
   }
 }
 
-/* Rows [first, first + n) of one tensor, counted over heads and tokens. */
+/* Makes rows [first, first + n) of a tensor, counted over heads and tokens. */
 static void make_rows(const job *w, maker *make, int l, int64_t first, int n,
                       unsigned char *to) {
   int T = w->s->n_tokens, d = w->s->like.d;
@@ -146,7 +146,7 @@ static void make_rows(const job *w, maker *make, int l, int64_t first, int n,
   }
 }
 
-/* Tells of rows that are written, and asks whether to go on. */
+/* Reports written rows, and asks whether to continue. */
 static kv_rc wrote(const job *w, int64_t rows, kv_err *e) {
   if (w->s->tick) w->s->tick(w->s->self, rows);
   if (!w->s->stop || !*w->s->stop) return KV_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The metadata of a synthetic trace: kv_synth_describe of traces/trace/
- * synth_row.h.
+ * The metadata of a synthetic trace: kv_synth_describe of
+ * traces/trace/synth_row.h.
  */
 #include <math.h>
 #include <stdarg.h>
@@ -70,7 +70,7 @@ static size_t add_segment(char *text, size_t at, size_t room, int start,
   return at + (size_t)n;
 }
 
-/* The question stands in the eight tokens before its answer. */
+/* The question is in the eight tokens before its answer. */
 static kv_rc put_places(job *w, kv_err *e) {
   char answers[16 * 90 + 3] = "[", segments[49 * 60 + 3] = "[";
   size_t a = 1, g = 1;
@@ -96,7 +96,7 @@ static kv_rc put_places(job *w, kv_err *e) {
   return rc ? rc : kv_st_writer_meta(w->writer, "segments", segments, e);
 }
 
-/* True if it takes version 2 to say what is asked for. */
+/* Does the trace need version 2? */
 static bool second(const kv_synth *s) {
   return s->like.window || s->like.sinks || s->softcap > 0 || s->shared;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Rows of traces/trace/synth_row.h. Random numbers are a function of
- * coordinates, without state: a 64-bit key from the coordinates, and
- * splitmix64's step at the wanted place. A Gaussian is the sum of twelve 16-bit
- * integers, exact in binary32.
+ * coordinates, without state: the coordinates give a 64-bit key, and
+ * splitmix64's step is taken at the wanted index. A Gaussian is the sum of
+ * twelve 16-bit integers, exact in binary32.
  */
 #include "traces/trace/synth_row.h"
 
@@ -56,15 +56,15 @@ static uint64_t key_of(const kv_synth *s, int what, int l, int head) {
   return derive(derive(key, (uint64_t)l), (uint64_t)head);
 }
 
-/* The four 16-bit numbers of a word, added. */
+/* The sum of the four 16-bit numbers of a word. */
 static int64_t quarters(uint64_t x) {
   uint64_t pairs = (x & UINT64_C(0x0000ffff0000ffff)) +
                    (x >> 16 & UINT64_C(0x0000ffff0000ffff));
   return (int64_t)((pairs & 0xffffffffu) + (pairs >> 32));
 }
 
-/* Mean 0, variance 1: 12 * 65535 / 2 = 393210; the standard deviation of
- * the sum is 65536. */
+/* Mean 0, variance 1: the sum has mean 12 * 65535 / 2 = 393210 and standard
+ * deviation 65536. */
 static float gaussian(uint64_t key, uint64_t at) {
   uint64_t z = key + 3 * at * GOLDEN;
   int64_t sum = quarters(mix(z + GOLDEN)) + quarters(mix(z + 2 * GOLDEN)) +
@@ -81,7 +81,7 @@ static void noise(const kv_synth_tables *x, int what, int l, int head, int t,
   }
 }
 
-/* row[i] += +-amplitude, n channels, by the signature's bits. */
+/* Adds +-amplitude to n channels of row, by the signature's bits. */
 static void stamp(uint64_t key, int n, float amplitude, float *row) {
   for (int i = 0; i < n; i += 64) {
     uint64_t bits = derive(key, (uint64_t)i);
@@ -92,7 +92,7 @@ static void stamp(uint64_t key, int n, float amplitude, float *row) {
   }
 }
 
-/* A signature on the slow channels: both halves of the row. */
+/* Adds a signature to the slow channels, in both halves of the row. */
 static void sign(const kv_synth_tables *x, int l, int g, int family, int id,
                  float amplitude, float *row) {
   uint64_t key = key_of(x->s, FOR_SIGNS, l, g);
@@ -123,7 +123,7 @@ static int is_hitter(const kv_synth_tables *x, int t) {
   return derive(key, (uint64_t)t) % HIT == 0;
 }
 
-/* Which needle token t is a source of: 1 + answer * NEEDLE + place, or 0. */
+/* Which needle token t is a source of: 1 + answer * NEEDLE + place; 0: none. */
 static int source_of(const kv_synth_tables *x, int t) {
   for (int a = 0; a < x->n_answers; a++) {
     int i = t - x->answer[a].source_start;
@@ -132,7 +132,7 @@ static int source_of(const kv_synth_tables *x, int t) {
   return 0;
 }
 
-/* Which needle row t looks for: the row before an answer's token. */
+/* Which needle row t looks for, the row before an answer's token. */
 static int sought_by(const kv_synth_tables *x, int t) {
   for (int a = 0; a < x->n_answers; a++) {
     int i = t + 1 - x->answer[a].start;
@@ -141,8 +141,8 @@ static int sought_by(const kv_synth_tables *x, int t) {
   return 0;
 }
 
-/* A few of the channels between fast and slow stand far off zero, the same
- * for every token, as keys of trained models do. */
+/* Sets a few of the channels between fast and slow far from zero, the same for
+ * every token, as in keys of trained models. */
 static void outliers(const kv_synth_tables *x, int l, int g, float *row) {
   uint64_t key = key_of(x->s, FOR_OUTLIER, l, g);
   int d = x->s->like.d, room = x->slow - x->fast;
@@ -171,7 +171,7 @@ void kv_synth_key(const kv_synth_tables *x, int l, int g, int t, float *row) {
   sign(x, l, g, WORD, x->token[t], 0.25f * a, row);
 }
 
-/* x 2^n by two factors, each of which is a normal number. */
+/* x 2^n by two factors, both of them normal numbers. */
 static float scaled(float x, int n) {
   int half = n / 2;
   x = kv_mul(x, kv_float((uint32_t)(half + 127) << 23));
@@ -210,10 +210,10 @@ static const taste kind[KINDS] = {
     {{-3, 1}, {0.5f, 0}, {0.5f, 0}, {0.5f, 0}, {0, 0}},
 };
 
-/* The query's amplitude that meets an amplitude of `key` in n channels with
- * the logit a + b ln(tokens). The stronger it is, the more the query meets
- * other signatures by chance (variance about a half of its square), which
- * lifts all tokens by half of that; the peak is raised by as much. */
+/* The query's amplitude that, with an amplitude of `key` in n channels, gives
+ * the logit a + b ln(tokens). A stronger query matches other signatures more by
+ * chance (variance about a half of its square), which lifts all tokens by half
+ * of that; the peak is raised by as much. */
 static float amplitude(const kv_synth_tables *x, float a, float b, float key,
                        int n) {
   float peak = kv_fma(b, x->log_tokens, a);
@@ -247,8 +247,8 @@ void kv_synth_query(const kv_synth_tables *x, int l, int h, int t, float *row) {
   }
 }
 
-/* Words by a law like Zipf's: the octave is uniform, the word within it
- * too. The token id also names the topic. */
+/* Words by a law like Zipf's: the octave is uniform, and so is the word within
+ * it. The token id also names the topic. */
 static int32_t word(const kv_synth_tables *x, int t) {
   uint64_t r = derive(key_of(x->s, FOR_TOKEN, 0, 0), (uint64_t)t);
   unsigned octave = (unsigned)(r & 0xffff) * 11 >> 16;
@@ -256,8 +256,8 @@ static int32_t word(const kv_synth_tables *x, int t) {
   return (int32_t)((UINT64_C(1) << octave) + within) + 2048 * topic(x, t);
 }
 
-/* Needles spread over the prompt, answered in another order while decoding;
- * an answer repeats its source's tokens. */
+/* Places needles all over the prompt; they are answered in another order while
+ * decoding. An answer repeats its source's tokens. */
 static void place_needles(kv_synth_tables *x) {
   int P = x->s->prompt_len, D = x->s->n_tokens - P, n = D / 16;
   if (n > P / 32) n = P / 32;
@@ -278,7 +278,7 @@ static void place_needles(kv_synth_tables *x) {
   x->n_answers = n;
 }
 
-/* The rotations by one kind of frequencies. */
+/* Computes the rotations by one kind of frequencies. */
 static kv_rc turn_all(kv_synth_tables *x, int windowed, kv_err *e) {
   float frequency[KV_SYNTH_DIM / 2];
   int n = x->s->n_tokens;
@@ -327,7 +327,7 @@ void kv_synth_tables_release(kv_synth_tables *x) {
   *x = (kv_synth_tables){0};
 }
 
-/* 10 bits of a number of its own. */
+/* Made of 10 random bits of its own. */
 float kv_synth_sink(const kv_synth_tables *x, int l, int h) {
   uint64_t bits = mix(key_of(x->s, FOR_SINK, l, h)) >> 54;
   return kv_fma((float)(int32_t)bits, 0x1p-8f, 2.0f);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Opening a trace: metadata first, then every tensor against the shape that
- * the metadata and layers.L.k and .v of the first recorded layer agree on.
+ * Opens a trace: metadata first, then every tensor, compared with the shape
+ * that the metadata and layers.L.k and .v of the first recorded layer give.
  */
 #define _GNU_SOURCE 1
 #include "traces/trace/trace.h"
@@ -17,7 +17,7 @@
 #include "traces/trace/own.h"
 #include "traces/trace/variant.h"
 
-/* Far above any model; products of two stay within 63 bits. */
+/* Far above any model; a product of two stays below 2^63. */
 enum { LAYERS_MOST = 100000, HEADS_MOST = 1 << 20, DIM_MOST = 1 << 16 };
 
 enum { TOKENS_MOST = 1 << 30 };
@@ -40,7 +40,7 @@ static kv_rc require(const kv_trace *t, const kv_st_tensor *x, const char *name,
   return x ? KV_OK : kv_trace_tell(t, name, "is missing", e);
 }
 
-/* Compares a shape with the wanted one and tells both. */
+/* Compares a shape with the wanted one; the sentence shows both. */
 static kv_rc expect(const kv_trace *t, const kv_st_tensor *x, int rank,
                     const uint64_t *want, kv_err *e) {
   char have[64] = "", need[64] = "", a[KV_SHOW];
@@ -67,7 +67,7 @@ static int number_type(const kv_st_tensor *x, kv_dtype *out) {
          x->dtype == KV_ST_F32;
 }
 
-/* Type and, where already known, the same type as the rest. */
+/* Checks the type and that it equals *same, if not NULL. */
 static kv_rc float_tensor(const kv_trace *t, const kv_st_tensor *x,
                           const kv_dtype *same, kv_dtype *out, kv_err *e) {
   if (!number_type(x, out)) {
@@ -80,7 +80,7 @@ static kv_rc float_tensor(const kv_trace *t, const kv_st_tensor *x,
   return KV_OK;
 }
 
-/* A copy on the heap, aligned, of a small I32 or F32 tensor. */
+/* An aligned copy, on the heap, of a small I32 or F32 tensor. */
 kv_rc kv_trace_copy(const kv_trace *t, const kv_st_tensor *x, kv_st_dtype type,
                     uint64_t n, void **out, kv_err *e) {
   if (x->dtype != type) {
@@ -95,7 +95,7 @@ kv_rc kv_trace_copy(const kv_trace *t, const kv_st_tensor *x, kv_st_dtype type,
   return KV_OK;
 }
 
-/* The numbers of the metadata. */
+/* Reads the numbers of the metadata. */
 static kv_rc read_shape(kv_trace *t, kv_err *e) {
   const kv_st *s = t->own->files;
   const char *f = t->path;
@@ -127,7 +127,7 @@ static kv_rc read_shape(kv_trace *t, kv_err *e) {
                  kv_show(f, a));
 }
 
-/* T, d_v and the type of k and v, from the first recorded layer. */
+/* Reads T, d_v and the type of k and v from the first recorded layer. */
 static kv_rc read_extent(kv_trace *t, int l, kv_err *e) {
   char name[KV_TENSOR_NAME];
   const kv_st_tensor *k = find(t, l, "k", name);
@@ -213,7 +213,7 @@ static kv_rc read_rows(kv_trace *t, int i, kv_err *e) {
                  kv_show(t->path, a), name, first - 1, t->shape.prompt_len);
 }
 
-/* q: all rows, or a subset together with `rows`. */
+/* Reads q: all rows, or some of them together with `rows`. */
 static kv_rc read_q(kv_trace *t, int i, kv_err *e) {
   kv_layer_data *x = &t->layer[i].data;
   const kv_shape *p = &t->shape;
@@ -282,7 +282,7 @@ static kv_rc read_layers(kv_trace *t, int n, const int *list, kv_err *e) {
   return rc;
 }
 
-/* tokens and positions: [T] each, where they are there. */
+/* Reads tokens and positions, [T] each, if they exist. */
 static kv_rc read_lists(kv_trace *t, kv_err *e) {
   const uint64_t n = (uint64_t)t->shape.n_tokens;
   const kv_st_tensor *y = kv_st_find(t->own->files, "tokens");
@@ -322,7 +322,7 @@ static kv_rc read_trace(kv_trace *t, kv_err *e) {
   return rc ? rc : kv_trace_damaged(t, e);
 }
 
-/* "folder/x.safetensors" and "folder/x.safetensors.index.json" are x. */
+/* "folder/x.safetensors" and "folder/x.safetensors.index.json" give x. */
 char *kv_trace_stem(const char *path) {
   const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
   const char *end = strstr(name, ".safetensors");

@@ -35,8 +35,7 @@ char *kv_trace_stem(const char *path);
 /* The metadata value of a key, or NULL. */
 const char *kv_trace_meta(const kv_trace *t, const char *key);
 
-/* Index of the first NaN or Inf among n elements at data (any alignment); n if
- * there is none. */
+/* Index of the first NaN or Inf of n elements at data (any alignment), or n. */
 size_t kv_first_not_finite(kv_dtype type, size_t n, const void *data);
 
 /* Reads all of q, k, v and colsum of a layer, or all of o, if recorded.
@@ -51,8 +50,7 @@ kv_rc kv_trace_scan_output(const kv_trace *t, int i, kv_err *e);
  * callers that compute nothing else. who: the caller, as "kvreplay train". */
 kv_rc kv_trace_expect_plain(const kv_trace *t, const char *who, kv_err *e);
 
-/* Lets the system reclaim the memory of a layer; it is read from the disk again
- * when used. */
+/* Lets the system reclaim a layer's memory; it is read again when used. */
 void kv_trace_release_layer(const kv_trace *t, int i);
 
 /* KV_INPUT once a file was shortened or rewritten after it was opened. */
@@ -78,8 +76,7 @@ kv_rc kv_trace_request(const kv_trace *t, kv_digest *out, kv_err *e);
 /* Which tensor of the format `name` is. For a recorded layer's tensor: returns
  * its index i, and *part is "q", "k", "v", "o", "rows", "colsum" or "sinks".
  * Else -1; *part is "tokens", "positions", "rope.inv_freq" or
- * "rope.inv_freq.windowed", or NULL: the format has no such tensor, and it is
- * not read. */
+ * "rope.inv_freq.windowed", or NULL: the format has no such tensor. */
 int kv_trace_part(const kv_trace *t, const char *name, const char **part);
 
 /* How many tensors of the file are not read, and a sentence about them, which

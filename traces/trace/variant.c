@@ -19,8 +19,6 @@ static kv_rc tell(const char *file, const char *key, const char *reason,
                  kv_show(key, b), reason);
 }
 
-/* --- versions ------------------------------------------------------------- */
-
 static const char *const added[] = {"attn.softcap", "attn.sliding_window",
                                     "attn.sinks", NULL};
 /* Keys of version 2 that say how attention is computed. */
@@ -77,10 +75,8 @@ bool kv_variant_second(const kv_st *s) {
   return !strcmp(kv_st_meta(s, "version"), "2");
 }
 
-/* --- windows -------------------------------------------------------------- */
-
-/* "4096", of all layers, or one number for each layer of the model, as
- * "512,512,0": 0 is none; brackets around a list are allowed. */
+/* "4096" for all layers, or one number for each layer of the model, as
+ * "512,512,0", optionally in brackets; 0: no window. */
 static bool parse(const char *text, int n, int *out) {
   char end = *text == '[' ? ']' : 0;
   int i = 0;
@@ -121,8 +117,6 @@ static kv_rc read_windows(kv_trace *t, const kv_st *s, kv_err *e) {
               e);
 }
 
-/* --- softcap -------------------------------------------------------------- */
-
 static kv_rc read_softcap(kv_trace *t, const kv_st *s, kv_err *e) {
   const char *text = kv_st_meta(s, "attn.softcap");
   float cap;
@@ -133,8 +127,6 @@ static kv_rc read_softcap(kv_trace *t, const kv_st *s, kv_err *e) {
   t->shape.softcap = cap;
   return KV_OK;
 }
-
-/* --- V in K --------------------------------------------------------------- */
 
 static kv_rc read_shared(kv_trace *t, const kv_st *s, kv_err *e) {
   const char *text = kv_st_meta(s, "kv.shared");
@@ -155,8 +147,6 @@ kv_rc kv_variant_read(kv_trace *t, const kv_st *s, kv_err *e) {
   return rc ? rc : read_shared(t, s, e);
 }
 
-/* --- sinks ---------------------------------------------------------------- */
-
 kv_rc kv_variant_sinks(kv_trace *t, int i, kv_err *e) {
   kv_layer_data *x = &t->layer[i].data;
   char name[KV_TENSOR_NAME];
@@ -172,8 +162,6 @@ kv_rc kv_variant_sinks(kv_trace *t, int i, kv_err *e) {
   x->sinks = t->own->sinks[i];
   return KV_OK;
 }
-
-/* --- who knows nothing of these ------------------------------------------- */
 
 kv_rc kv_trace_expect_plain(const kv_trace *t, const char *who, kv_err *e) {
   char a[KV_SHOW];
