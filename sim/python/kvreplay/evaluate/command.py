@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line of `kvreplay evaluate`. Options and files are checked with
-Python alone, before torch is imported and a model is loaded."""
+"""The command line of `kvreplay evaluate`. Checks options and files before it
+imports torch and loads a model."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def database(text: Optional[str], shard: Tuple[int, int]) -> Optional[str]:
-    """The name of a shard's database: `kvreplay run --shard` has it so."""
+    """The name of a shard's database, as for `kvreplay run --shard`."""
     own = "{}-of-{}".format(*shard)
     return text and re.sub("%%?", lambda x: own if x[0] == "%" else "%", text)
 
@@ -115,7 +115,6 @@ def go(a: argparse.Namespace, say: Any) -> int:
 
 
 def main(argv: Optional[List[str]] = None) -> int:
-    """The command; argv: its words, None: of the command line. Returns the exit
-    code."""
+    """The command; returns its exit code. argv None: the command line."""
     a = parser().parse_args(argv)
     return run(lambda: go(a, say_as(NAME)), NAME)
