@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line of `kvreplay record`. Options and prompts are checked with
-Python alone, before torch is imported and a model is loaded."""
+"""The command line of `kvreplay record`. Checks options and prompts before it
+imports torch and loads a model."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def go(a: argparse.Namespace) -> int:
     if a.check and not find("kvtrace"):
         raise ImportError("--check needs kvtrace, which is not on the path; "
                           "install kvreplay, or leave --check out")  # fmt: skip
-    if a.rows is not None and not a.no_sums:  # before the first prompt
+    if a.rows is not None and not a.no_sums:  # fail before the first prompt
         from .sums import library
 
         library()
@@ -79,7 +79,6 @@ def go(a: argparse.Namespace) -> int:
 
 
 def main(argv: Optional[List[str]] = None) -> int:
-    """The command; argv: its words, None: of the command line. Returns the exit
-    code."""
+    """The command; returns its exit code. argv None: the command line."""
     a = parser().parse_args(argv)
     return run(lambda: go(a), NAME)
