@@ -64,8 +64,8 @@ def weight(text: str) -> float:
 
 weight.__name__ = "number from 0 to 1000"
 
-# Of a method's own options: word, how it is read (or what it may be), default
-# (None: said by the help), what it is.
+# A method's options: name, parser or choices, default (None: the help states
+# it), help.
 Own = Tuple[str, Any, Any, str]
 CUT: Own = ("tokens", whole(2), 512, "most tokens of a piece; longer "
             "prompts are cut into several")  # fmt: skip
@@ -104,7 +104,7 @@ OWN: Dict[str, List[Own]] = {
         ("penalty", weight, 0.05, "weight of the mean gate"),
     ],
 }  # fmt: skip
-# Steps and learning rate by default; the rates are those of the papers.
+# Default steps and learning rate; the rates are those of the papers.
 PACE = {"deltakv": (2000, 2e-4), "less": (1000, 1e-3),
         "duoattention": (400, 0.02)}  # fmt: skip
 
@@ -182,8 +182,7 @@ def go(a: argparse.Namespace) -> int:
 
 
 def main(argv: Optional[List[str]] = None) -> int:
-    """The command; argv: its words, None: of the command line. Returns the exit
-    code."""
+    """The command; returns its exit code. argv None: the command line."""
     a = parser().parse_args(argv)
     return run(lambda: go(a), NAME)
 

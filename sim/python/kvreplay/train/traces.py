@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line of `kvreplay train`, and its run. Words are checked before
-traces are read, and torch is imported for gradients alone."""
+"""The command line of `kvreplay train`, and its run. Checks arguments before it
+reads traces; imports torch only for gradients."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from .hf import share
 NAME = "kvreplay train"
 MANY = range(1, (1 << 20) + 1)
 
-# Of each method: title, and parameters: what a value may be (names, whole
-# numbers, or the ends of a span of numbers), its default, what it is.
+# By method: title, and parameters, each with allowed values (names, integers,
+# or the ends of an interval), default and help.
 Param = Tuple[Any, Any, str]
 METHODS: Dict[str, Tuple[str, Dict[str, Param]]] = {
     "deltakv": ("compressors of what differs from the mean of references", {
@@ -66,7 +66,7 @@ METHODS: Dict[str, Tuple[str, Dict[str, Param]]] = {
 
 
 def value(word: str, text: str, may: Any) -> Any:
-    """Of a parameter."""
+    """Parses a parameter's value."""
     if isinstance(may, list):
         if text not in may:
             raise Usage(f"{word} must be one of {'|'.join(may)}, not '{text}'")
@@ -82,7 +82,7 @@ def value(word: str, text: str, may: Any) -> Any:
 
 
 def read_method(text: str) -> Tuple[str, argparse.Namespace]:
-    """NAME:key=value:.. as the name and its own options."""
+    """Parses NAME:key=value:.. into the name and its options."""
     name, *pairs = text.split(":")
     if name not in METHODS:
         near = difflib.get_close_matches(name, METHODS, 1)
@@ -163,7 +163,7 @@ def check(a: argparse.Namespace) -> None:
 
 
 def by_gradients(a: argparse.Namespace, data: Any, of: Any) -> Tuple[int, str]:
-    """All steps; returns how many an earlier run had done, and the loss."""
+    """Takes all steps. Returns how many were done before, and the loss."""
     from .steps import Run
 
     asked = (a.method, sorted(vars(a.own).items()), a.tokens, a.rate, a.seed,
@@ -185,7 +185,7 @@ def by_means(a: argparse.Namespace, data: Any, of: Any) -> Tuple[int, str]:
 
 
 def judge(of: Any, piece: Any) -> Tuple[float, float, float]:
-    """The loss, its weight and the loss without, summed over a piece."""
+    """The loss, its weight and the untrained loss, summed over a piece."""
     if not hasattr(of, "losses"):
         x: Tuple[float, float, float] = of.judge(piece)
         return x
@@ -199,7 +199,7 @@ def judge(of: Any, piece: Any) -> Tuple[float, float, float]:
 
 
 def held_out(data: Any, of: Any) -> None:
-    """A line for each trace that was held out, and one of all."""
+    """Prints a line for each held-out trace, and one for all."""
     if data.held:
         print(f"{'held out':24}  {'tokens':>7}  {'loss':>10}  {'without':>10}")
     lines = []
@@ -236,7 +236,7 @@ def write(a: argparse.Namespace, data: Any, of: Any) -> None:
 
 
 def train(a: argparse.Namespace) -> int:
-    """The command; returns its exit code."""
+    """Trains and writes the file; returns the exit code."""
     a.method, a.own = read_method(a.words.pop(0))
     check(a)
     gradients = a.method in ("deltakv", "less")
@@ -279,8 +279,7 @@ def train(a: argparse.Namespace) -> int:
 
 
 def main(argv: Optional[List[str]] = None) -> int:
-    """The command; argv: its words, None: of the command line. Returns the exit
-    code."""
+    """The command; returns its exit code. argv None: the command line."""
     return run(lambda: train(parser().parse_intermixed_args(argv)), NAME)
 
 
