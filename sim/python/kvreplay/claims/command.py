@@ -44,7 +44,7 @@ def parser() -> argparse.ArgumentParser:
     add("--answers", metavar="FILE", action="append", default=[],
         help="a database of `kvreplay evaluate`, or CSV of `kvreplay table "
         "--answers`; may be repeated")  # fmt: skip
-    add("--device", metavar="FILE", help="CSV of tests/bench/gpu/device")
+    add("--device", metavar="FILE", help="CSV from tests/bench/gpu/device")
     add("--only", metavar="LIST", help="only these claims: 4,5,14")
     add("--list", action="store_true", help="print the claims and the "
         "commands that they need; run nothing")  # fmt: skip

@@ -73,7 +73,7 @@ def add_model(
     add("--dtype", choices=["auto", "f32", "bf16", "f16"], default="auto",
         help=f"{dtype} (default: the model's own; f32 of a .gguf)")  # fmt: skip
     if device:
-        add("--device", help="of the model, such as cuda:0 (default: cpu)")
+        add("--device", help="device such as cuda:0 (default: cpu)")
     add("--name", help=f"name of the model{name} (default: the name of its "
         "folder or file, or on the hub)")  # fmt: skip
     add("-q", "--quiet", action="store_true", help="no progress bar")

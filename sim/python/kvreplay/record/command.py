@@ -23,11 +23,13 @@ def parser() -> argparse.ArgumentParser:
         prog=NAME, description=DOC, allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
     add = p.add_argument
-    add("model", metavar="MODEL")
-    add("--prompts", required=True, metavar="FILE", help="JSON lines")
-    add("-o", "--out", required=True, metavar="DIR", help="created if missing")
+    add("model", metavar="MODEL", help="folder, hub name or .gguf file")
+    add("--prompts", required=True, metavar="FILE", help="prompts as JSON "
+        "lines, or one prompt as .txt (required)")  # fmt: skip
+    add("-o", "--out", required=True, metavar="DIR", help="folder for the "
+        "traces, created if missing (required)")  # fmt: skip
     add("--max-new", type=whole(0), default=64, metavar="N",
-        help="most tokens that the model generates (default: 64)")  # fmt: skip
+        help="generate at most N tokens (default: 64)")  # fmt: skip
     add("--layers", type=option(read_layers), default=None, metavar="LIST",
         help="layers to record, such as 0,3,8-11 (default: all possible)"
         )  # fmt: skip

@@ -67,8 +67,8 @@ weight.__name__ = "number from 0 to 1000"
 # A method's options: name, parser or choices, default (None: the help states
 # it), help.
 Own = Tuple[str, Any, Any, str]
-CUT: Own = ("tokens", whole(2), 512, "most tokens of a piece; longer "
-            "prompts are cut into several")  # fmt: skip
+CUT: Own = ("tokens", whole(2), 512, "tokens of a piece; cuts longer "
+            "prompts")  # fmt: skip
 BEGIN: Own = ("from", str, None, "start with this file of train-hf or train "
               "(default: random weights)")  # fmt: skip
 OWN: Dict[str, List[Own]] = {
@@ -95,8 +95,7 @@ OWN: Dict[str, List[Own]] = {
          "paper"),
         ("rank", whole(1), None, "width of phi and psi; default 8, as in the "
          "paper"),
-        ("budget", whole(2), 32, "tokens that the policy keeps, half of them "
-         "recent"),
+        ("budget", whole(2), 32, "tokens to keep, half of them recent"),
     ],
     "duoattention": [
         ("sink", whole(0), 64, "first tokens of a stream"),
@@ -122,10 +121,11 @@ def own_options(p: argparse.ArgumentParser, own: List[Own]) -> None:
 
 def add_options(p: argparse.ArgumentParser, method: str) -> None:
     add, (steps, rate) = p.add_argument, PACE[method]
-    add("model", metavar="MODEL")
+    add("model", metavar="MODEL", help="folder, hub name or .gguf file")
     add("--prompts", required=True, nargs="+", metavar="FILE",
         help=".jsonl, .txt or traces (.safetensors)")  # fmt: skip
-    add("-o", "--out", required=True, metavar="NAME.safetensors")
+    add("-o", "--out", required=True, metavar="NAME.safetensors",
+        help="the file to write (required)")  # fmt: skip
     add("--hold-out", nargs="+", default=[], metavar="FILE",
         help="prompts that are not trained on; their losses are printed at the "
         "end")  # fmt: skip

@@ -25,23 +25,22 @@ MANY = range(1, (1 << 20) + 1)
 # or the ends of an interval), default and help.
 Param = Tuple[Any, Any, str]
 METHODS: Dict[str, Tuple[str, Dict[str, Param]]] = {
-    "deltakv": ("compressors of what differs from the mean of references", {
+    "deltakv": ("compressors of differences from the mean of references", {
         "compressor": (["swiglu", "gelu"], "swiglu", "swiglu, the light one, or"
                        " gelu, two layers each way"),
-        "references": (["nearest", "none"], "nearest", "none: z is of the token"
-                       " alone, for deltakv:references=none"),
+        "references": (["nearest", "none"], "nearest", "none: z encodes only the"
+                       " token, for deltakv:references=none"),
         "latent": (range(1, 65537), None, "width of z; default a quarter of K "
                    "and V, as in the paper; 3/8 without references"),
         "hidden": (range(1, 131073), None, "units of f_c; default 1.5 times the"
                    " width of K and V for swiglu, 2 times for gelu"),
-        "back": (range(1, 131073), None, "units of f_d, gelu alone; default "
+        "back": (range(1, 131073), None, "units of f_d, only gelu; default "
                  "those of f_c"),
         "stride": (MANY, None, "one reference every N tokens; default 10"),
         "k": (range(1, 65), None, "references per token; default 4"),
-        "sinks": (range(1, 65537), 8, "first tokens, references that are never "
-                  "coded"),
+        "sinks": (range(1, 65537), 8, "first tokens, which are never coded"),
     }),
-    "duoattention": ("gates of KV heads, from answers that a stream loses", {
+    "duoattention": ("gates of KV heads, by what a stream loses of answers", {
         "sink": (range(1 << 30), 64, "first tokens of a stream"),
         "recent": (range(1, 1 << 30), 256, "last tokens of a stream"),
         "penalty": ((0, 1000), 0.05, "weight of the mean gate"),
@@ -50,12 +49,11 @@ METHODS: Dict[str, Tuple[str, Dict[str, Param]]] = {
     "less": ("perceptrons whose state replaces dropped tokens", {
         "rank": (range(1, 1025), 8, "width of phi and psi"),
         "hidden": (range(1, 65537), 512, "hidden units"),
-        "budget": (range(2, 1 << 20), 32, "tokens that the policy keeps, half "
-                   "of them recent"),
+        "budget": (range(2, 1 << 20), 32, "tokens to keep, half of them recent"),
         "context": (range(4, 1 << 20), 512, "first tokens of a piece that are "
                     "used"),
     }),
-    "palu": ("directions with the most squares, for groups of KV heads", {
+    "palu": ("principal directions of groups of KV heads", {
         "heads": (range(1, 4097), None, "KV heads per group; default 4, or "
                   "all if there are fewer"),
         "turn": (range(1, 1025), 1, "directions mixed by a Hadamard matrix, "
@@ -121,10 +119,10 @@ def parser() -> argparse.ArgumentParser:
         help="a trace that is not trained on; its loss is printed at the end; "
         "may be repeated")  # fmt: skip
     add("-n", "--steps", type=whole(1), metavar="N", help="steps of one piece "
-        "each; default some passes over all pieces: 12 for deltakv, 40 for "
-        "less")  # fmt: skip
+        "each (default: 12 passes over all pieces for deltakv, 40 for less)"
+        )  # fmt: skip
     add("-t", "--tokens", type=whole(2), default=512, metavar="N",
-        help="most tokens of a piece of a trace (default: 512)")  # fmt: skip
+        help="cut traces into pieces of N tokens (default: 512)")  # fmt: skip
     add("-r", "--rate", type=share, metavar="X", help="learning rate (default: "
         "as in the method's paper)")  # fmt: skip
     add("-s", "--seed", type=whole(0), default=0, metavar="N",
