@@ -28,8 +28,8 @@ METHODS: Dict[str, Tuple[str, Dict[str, Param]]] = {
     "deltakv": ("compressors of differences from the mean of references", {
         "compressor": (["swiglu", "gelu"], "swiglu", "swiglu, the light one, or"
                        " gelu, two layers each way"),
-        "references": (["nearest", "none"], "nearest", "none: z encodes only the"
-                       " token, for deltakv:references=none"),
+        "references": (["nearest", "none"], "nearest", "none: z encodes only "
+                       "the token, for deltakv:references=none"),
         "latent": (range(1, 65537), None, "width of z; default a quarter of K "
                    "and V, as in the paper; 3/8 without references"),
         "hidden": (range(1, 131073), None, "units of f_c; default 1.5 times the"
@@ -49,7 +49,8 @@ METHODS: Dict[str, Tuple[str, Dict[str, Param]]] = {
     "less": ("perceptrons whose state replaces dropped tokens", {
         "rank": (range(1, 1025), 8, "width of phi and psi"),
         "hidden": (range(1, 65537), 512, "hidden units"),
-        "budget": (range(2, 1 << 20), 32, "tokens to keep, half of them recent"),
+        "budget": (range(2, 1 << 20), 32, "tokens to keep, half of them "
+                   "recent"),
         "context": (range(4, 1 << 20), 512, "first tokens of a piece that are "
                     "used"),
     }),
