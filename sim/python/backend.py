@@ -15,10 +15,8 @@ libraries that ours need, and names the oldest Linux that the wheel runs on.
 A wheel has no PARTS by default; none of them changes a bit. `pip install -e`
 configures all that the machine can build.
 
-Needs a C compiler, make and what CONTRIBUTING.md lists; a checkout also needs
-autoconf, automake and libtool. Their output goes to standard error, which pip
-shows with -v.
-"""
+Needs a C compiler, make and what CONTRIBUTING.md lists, in a checkout also
+autoconf, automake and libtool. pip shows their output with -v."""
 
 from __future__ import annotations
 
@@ -173,8 +171,7 @@ def compiled(build: str) -> None:
 
 
 def installed(build: str, to: str) -> dict[str, str]:
-    """Runs `make install` of a build into the folder `to`. {path in the wheel:
-    file}."""
+    """`make install` of a build into `to`: {path in the wheel: file}."""
     compiled(build)
     run("make", "-s", "install-strip", f"DESTDIR={to}", cwd=build)
     with open(os.path.join(build, "Makefile"), encoding="utf-8") as f:
@@ -227,8 +224,7 @@ def content(at: str, path: str) -> tuple[bytes, int]:
 
 def write(folder: str, p: dict[str, Any], files: dict[str, str],
           more: dict[str, str]) -> str:
-    """Writes the wheel: files by path, texts, metadata, and RECORD, which lists
-    them. Returns its path."""
+    """Writes the wheel: files, texts, metadata and RECORD; returns its path."""
     texts, records = {**more, **info(p)}, []
     stem = f"{p['name']}-{p['version']}"
     path = os.path.join(folder, f"{stem}-{TAG}.whl")

@@ -57,9 +57,8 @@ def attended(trace: Trace, first: int, heads: int, lists: Mapping[int, Any],
 
 def share(path: str | os.PathLike[str], trace: Trace,
           out: str | os.PathLike[str]) -> None:
-    """Reads decisions of the trace at path and writes the base's to out.
-    ValueError: decisions of another trace, of pages, of chunked prefill, or
-    re-indexed."""
+    """Turns the decisions at path into the base's, at out. ValueError: they are
+    of another trace, of pages, of chunked prefill, or re-indexed."""
     d = read_decisions(path)
     plain = d["unit"] == "token" and not d["reindex"] and not d.get("block")
     need(d["trace"] == trace.identity, path, "is of another trace; give the "

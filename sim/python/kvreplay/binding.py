@@ -24,8 +24,7 @@ _NUMPY = {np.dtype(x): DTYPES[y] for x, y in NAMES.items()}
 
 
 class SessionError(Exception):
-    """One sentence, and code: kvreplay's exit code, or 2 for a wrong call, 6
-    for refused."""
+    """One sentence. code: kvreplay's exit code; 2: wrong call, 6: refused."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(text)
@@ -85,9 +84,8 @@ def bytes_of(lib: c.CDLL) -> Any:
 
 
 def _opened(path: str) -> c.CDLL:
-    """Loads the library so that its OpenMP threads sleep while they wait. If
-    they spun, they would take cores from torch, which has its own runtime.
-    OMP_WAIT_POLICY in the environment takes precedence."""
+    """Loads the library with OpenMP threads that sleep while they wait, because
+    torch needs the cores. OMP_WAIT_POLICY in the environment comes first."""
     given = "OMP_WAIT_POLICY" in os.environ
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # read while loading
     try:
@@ -98,9 +96,8 @@ def _opened(path: str) -> c.CDLL:
 
 
 def load(path: Optional[str]) -> c.CDLL:
-    """The library at path. If path is None: the one in KVREPLAY_LIBRARY, else
-    the wheel's, else that of the kvreplay on the PATH, else the system's.
-    SessionError if there is none, or if it has another version."""
+    """The library at path, in KVREPLAY_LIBRARY, of the wheel, of the kvreplay
+    on the PATH, or of the system. SessionError: none, or another version."""
     path = path or os.environ.get("KVREPLAY_LIBRARY") or library()
     path = path or beside() or "libkvreplay.so.0"
     try:
@@ -164,8 +161,7 @@ def choice_of(name: str, x: object, choices: Mapping[str, int]) -> int:
 def array_of(
     name: str, values: Any, dtype: Any, kinds: str, n: Optional[int] = None
 ) -> tuple[Any, Optional[int]]:
-    """A contiguous array and its address, or None and None. Keep the array as
-    long as C uses the address."""
+    """An array and its address, valid while the array lives; or two None."""
     if values is None:
         return None, None
     a = np.asarray(values)

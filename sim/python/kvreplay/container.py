@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads and writes safetensors files: traces, decisions, assets and vectors,
-each one file or several shards. A tensor here is a tuple: dtype name (F16,
-BF16, F32, I32, I64), shape, bytes (uint8, mapped from the file). A bad file is
-a ValueError: one sentence that names it.
+"""Reads and writes safetensors files, whole or in shards. A tensor here is a
+tuple: dtype name (F16, BF16, F32, I32, I64), shape, bytes (uint8, mapped from
+the file). A bad file is a ValueError: one sentence that names it.
 
     metadata, tensors = load("x.safetensors")
     x = array(tensors["layers.0.k"])     # numpy; bfloat16 as uint16
@@ -177,8 +176,7 @@ class Writer:
 
 def save(path: str, meta: Mapping[str, str],
          tensors: Mapping[str, Tensor]) -> None:
-    """Writes a complete file or none. ValueError as writable(). The data start
-    at a multiple of 64 bytes."""
+    """Writes a whole file or none, if writable(); data at a multiple of 64."""
     file = Writer(path, meta, {x: y[:2] for x, y in tensors.items()},
                 meta["format"] == "kvtrace")
     try:

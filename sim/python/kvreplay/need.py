@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""need() refuses bad input by a ValueError of one sentence. Needs only Python.
-"""
+"""need() refuses bad input in one sentence. Needs only Python."""
 
 from __future__ import annotations
 

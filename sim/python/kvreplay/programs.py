@@ -27,8 +27,7 @@ def library() -> str | None:
 
 
 def beside() -> str | None:
-    """The path of the library that belongs to the kvreplay on the PATH, built
-    or installed; None if there is none."""
+    """The library of the kvreplay on the PATH, built or installed, or None."""
     folder = os.path.dirname(shutil.which("kvreplay") or "")
     for near in ".libs", os.path.join("..", "lib"):
         path = os.path.join(folder, near, "libkvreplay.so.0")
@@ -62,8 +61,7 @@ def called(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def version() -> str:
-    """kvreplay.__version__: from configure.ac if this is in a source tree, else
-    from the program; "unknown" without both."""
+    """By configure.ac in a source tree, else by the program, or "unknown"."""
     said = ""
     tree = os.path.join(os.path.dirname(__file__), "../../../configure.ac")
     if os.path.exists(tree):

@@ -58,8 +58,7 @@ def _open(path: Path) -> sqlite3.Connection:
 
 @contextlib.contextmanager
 def _reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection, closed at the end, whose rows have named columns.
-    ValueError if the file is not a kvreplay database."""
+    """_open() with named columns. ValueError if it is no kvreplay database."""
     open(path, "rb").close()  # sqlite would create a missing file
     try:
         with contextlib.closing(_open(path)) as db:
@@ -178,10 +177,9 @@ _EVALUATIONS = (
 
 
 def read_evaluations(path: Path) -> list[Row]:
-    """Answers of a model (kvreplay evaluate), from each method's newest code. A
-    dict for each question, method and budget: the question, the platform, and
-    all numbers by name ("exact", "bytes.mean", "open.kl.mean"), NaN if
-    missing."""
+    """Answers of a model (kvreplay evaluate), from each method's newest code: a
+    dict per question, method and budget, with question, platform and numbers
+    by name ("exact", "bytes.mean", "open.kl.mean"), NaN if missing."""
     with _reading(path) as db:
         rows = db.execute(_EVALUATIONS).fetchall()
         newest = _newest(rows, dict(map(tuple, db.execute(
@@ -198,9 +196,8 @@ def read_evaluations(path: Path) -> list[Row]:
 
 
 def read_steps(path: Path) -> dict[str, dict[str, list[float]]]:
-    """{key of a run: {measure: its mean at each decode step}} of a database,
-    over layers and query heads. NaN: no row has a value. Runs by an early
-    kvreplay are missing."""
+    """{key of a run: {measure: [mean over layers and heads, by decode step]}};
+    NaN if no row has a value. Runs by an early kvreplay are missing."""
     out: dict[str, dict[str, list[float]]] = {}
     with _reading(path) as db:
         for key, measure, mean in db.execute(

@@ -39,12 +39,12 @@ _FREE = "inv_freq", "windowed", "sinks"  # always float32, whatever the dtype
 
 
 class Trace:
-    """A recorded request. Its members: n_layers, n_heads, n_kv_heads, head_dim,
-    value_dim, n_tokens, prompt_len, scale, metadata, answers, segments; layers:
-    the recorded ones; tokens, positions, inv_freq, windowed_inv_freq, each
-    perhaps None; windows: for each layer of the model, how many tokens a row
-    sees, 0 for all; softcap, 0 for none; shared: V is the first numbers of K.
-    The methods take the number of a layer."""
+    """A recorded request: n_layers, n_heads, n_kv_heads, head_dim, value_dim,
+    n_tokens, prompt_len, scale, metadata, answers, segments; layers, the
+    recorded ones; tokens, positions, inv_freq, windowed_inv_freq or None;
+    windows, how many tokens a row of each layer of the model sees, 0: all;
+    softcap, 0: none; shared: V is the first numbers of K. Methods take the
+    number of a layer."""
 
     def __init__(self, path: str, metadata: dict[str, str],
                  tensors: dict[str, Tensor]) -> None:

@@ -86,8 +86,7 @@ class Config:
         return ValueError(f"{self.path}: {said}")
 
     def get(self, *keys: str) -> Any:
-        """The first key that is present and not null, else the default of a key
-        that is absent."""
+        """The first key that is not null, else the default of an absent one."""
         for key in keys:
             if self.text.get(key) is not None:
                 return self.text[key]
@@ -231,9 +230,8 @@ def cache(c: Config, i: int, kind: str, heads: int) -> Cache | None:
 
 
 def caches(c: Config, of: list[str], heads: int) -> list[Cache]:
-    """The caches, each with the number of layers that read it. The last
-    num_kv_shared_layers layers read the cache of the last earlier layer of
-    their kind."""
+    """The caches, each with its number of readers: the last
+    num_kv_shared_layers layers read the last earlier cache of their kind."""
     shared = c.get("num_kv_shared_layers") or 0
     found: dict[int, Cache] = {}
     for i, kind in enumerate(of):

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The keys of a config.json about caches. READ are understood. IGNORED change
-no byte. REFUSED change bytes in an unknown way. Any other key whose name
-contains a part of NAMES is refused, too: otherwise a size could be silently
-wrong."""
+no byte. REFUSED change bytes in an unknown way. Other keys whose names contain
+a part of NAMES are refused, too."""
 
 from __future__ import annotations
 

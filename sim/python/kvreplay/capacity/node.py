@@ -60,8 +60,7 @@ class Node(NamedTuple):
 
     def read(self, users: float) -> float | None:
         """Bytes of weights that a step of so many users of a group reads,
-        without embeddings that are looked up. None: the experts' weights are
-        unknown."""
+        without looked-up embeddings. None: unknown."""
         w = self.model.weights
         if w.all:
             return self.weights * w.read(users) / w.all

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of `kvreplay capacity`, one per method and budget, as a table, CSV
-or JSON."""
+"""The rows of `kvreplay capacity`, and how they are printed."""
 
 from __future__ import annotations
 

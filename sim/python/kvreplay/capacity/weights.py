@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts the weights of a config.json, for the architectures whose layers are
-known exactly. For others, and for models with encoders for images or sound, use
---weights."""
+"""Counts a config.json's weights, for architectures whose layers are known
+exactly. Others, and encoders for images or sound, need --weights."""
 
 from __future__ import annotations
 

@@ -20,8 +20,7 @@ NAME = "kvreplay claims"
 
 
 def chosen(claims: List[Claim], only: Optional[str]) -> List[Claim]:
-    """The claims in a list of numbers; None: all. ArgumentTypeError for an
-    unknown number."""
+    """The claims with these numbers; None: all. ArgumentTypeError: no claim."""
     known = {x["number"]: x for x in claims}
     asked = [x.strip() for x in only.split(",")] if only else [*known]
     for x in asked:

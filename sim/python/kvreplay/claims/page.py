@@ -35,8 +35,7 @@ def sentence(claim: Claim, x: Row) -> str:
 
 
 def verdict_of(claim: Claim) -> str:
-    """The verdict, with the rows' verdicts if they differ, or with the reason
-    why there is none."""
+    """The verdict, with the rows' if they differ, or why there is none."""
     said, why, rows = t.verdict(claim), t.reason(claim), t.deciding(claim)
     if why:
         return f"{said}: {why}"
@@ -171,8 +170,7 @@ def numbers(claims: Sequence[Claim], source: Sequence[Row],
 
 def again(text: str, table: t.Table, claims: Sequence[Claim]
           ) -> Tuple[List[Claim], List[Row], Dict[str, str]]:
-    """Judges earlier numbers by the current claims. ValueError if the text is
-    not such a file."""
+    """Judges earlier numbers by today's claims. ValueError: another file."""
     try:
         x = json.loads(text)
         rows = {y["number"]: y["rows"] for y in x["claims"]}

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the commands that claims need, each once. claims.sql defines the {..} in
-them; the database and the output format are added here. Needs numpy, the
-programs and the library."""
+them. Needs numpy, the programs and the library."""
 
 from __future__ import annotations
 
@@ -72,8 +71,7 @@ def sources(paths: Sequence[str]) -> Iterator[Row]:
 
 
 def each(command: str, source: List[Row]) -> Iterator[Tuple[str, List[str]]]:
-    """The command lines that a command stands for, each with its name for
-    progress."""
+    """The command lines of a command, each with its name for progress."""
     words, name = command.split(), typed(command)
     if "{traces}" in words and source:
         at = words.index("{traces}")
@@ -103,9 +101,8 @@ def one(words: List[str], path: str, table: Table) -> None:
 def run(claims: Sequence[Claim], path: str, source: List[Row], table: Table,
         progress: Callable[[str], None]) -> int:
     """Runs all commands of the claims; returns the exit code. If a method
-    refuses a trace (its query rows were not recorded), its means leave the
-    trace out. If a command fails, prints it and continues, unless memory or
-    disk are exhausted."""
+    refuses a trace (its query rows were not recorded), its means leave it out.
+    A failed command is printed, and ends the run only if memory or disk did."""
     commands = dict.fromkeys(
         c for x in claims for look in x["looks"] for c in look["runs"])
     every, worst = [w for c in commands for w in each(c, source)], 0

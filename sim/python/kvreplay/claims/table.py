@@ -97,8 +97,7 @@ class Table:
         self.fill(name, rows, read.fieldnames or ())
 
     def attach(self, path: str, exported: Iterable[str]) -> None:
-        """Attaches a database of results read-only, and adds its rows, exported
-        as CSV."""
+        """Attaches a database read-only, and adds its rows, exported as CSV."""
         uri = f"file:{urllib.parse.quote(os.path.abspath(path))}?mode=ro"
         self.db.execute("ATTACH ? AS r", [uri])
         self.fill_csv("exported", exported)

@@ -37,8 +37,7 @@ def said(done: subprocess.CompletedProcess[str]) -> str:
 
 
 def check(methods: str, budgets: Optional[str]) -> None:
-    """Raises Usage if `kvreplay run` rejects them. It checks them before it
-    opens a trace, so os.devnull will do for one."""
+    """Usage if `kvreplay run` rejects them; it checks them before traces."""
     words = [] if budgets is None else ["-b", budgets]
     done = kvreplay("run", "-q", "-m", methods, *words, os.devnull)
     if done.returncode == 2:
@@ -80,8 +79,7 @@ class Methods:
         return self.known[name]
 
     def wants(self, method: str, basis: str) -> bool:
-        """Does -b with this basis set a parameter that the method leaves open?
-        """
+        """Does -b with this basis set a free parameter of the method?"""
         head, *rest = head_of(method)
         given = {x.partition("=")[0] for x in rest}
         knobs = [x for x in self.params(head) if x.get("knob")]

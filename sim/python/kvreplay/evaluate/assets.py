@@ -15,8 +15,7 @@ BESIDE = "scores"  # belongs to one trace, so the user always names it
 
 
 def folders() -> List[str]:
-    """The folders of KVREPLAY_ASSETS, separated by colons. A backslash escapes
-    a colon in a name."""
+    """The folders of KVREPLAY_ASSETS. A backslash escapes a colon in a name."""
     text = os.environ.get("KVREPLAY_ASSETS", "")
     found = re.findall(r"(?:\\.|[^:\\])+", text)
     return [re.sub(r"\\(.)", r"\1", x) for x in found]
@@ -71,6 +70,5 @@ def code_of(method: str, typed: str) -> Optional[str]:
 
 
 def bare(spec: str) -> str:
-    """A specification without folders of files, because they differ between
-    machines."""
+    """A specification without folders of files: they differ by machine."""
     return re.sub(r"=(?:\\.|[^\\:,+])*/", "=", spec)

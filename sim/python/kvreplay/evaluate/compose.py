@@ -17,8 +17,7 @@ MORE = 8  # tokens generated beyond the longest answer
 
 
 class Ask(NamedTuple):
-    """A question on a context. earlier: (question, answer) of previous turns of
-    the conversation."""
+    """A question on a context. earlier: (question, answer) of former turns."""
 
     question: str
     begin: str  # the start of the assistant's answer, given to the model
@@ -42,8 +41,7 @@ Draft = Callable[[int], Text]  # by number of units: sentences, lines or words
 
 
 class Composer:
-    """For one model: its name (for messages), tokenizer, and vocabulary size.
-    """
+    """For one model: name (for messages), tokenizer, size of vocabulary."""
 
     def __init__(self, name: str, tokenizer: Any, size: int) -> None:
         self.name, self.tokenizer, self.size = name, tokenizer, size

@@ -81,10 +81,9 @@ class Dense:
     def go_on(
         self, logits: torch.Tensor, new: int, ends: Sequence[int]
     ) -> Tuple[List[int], torch.Tensor]:
-        """Generates greedily from the last token's logits [vocabulary]: at most
-        `new` tokens, or up to and including one of `ends`. Returns the tokens
-        and the logits [tokens, vocabulary] that chose them. All but the last
-        token are fed."""
+        """Continues greedily from the last token's logits [vocabulary]: at most
+        `new` tokens, up to and including one of `ends`, and the logits [tokens,
+        vocabulary] that chose them. Feeds all but the last token."""
         found, seen = [int(logits.argmax())], [logits]
         while len(found) < new and found[-1] not in ends:
             seen.append(self.feed(found[-1:])[0])

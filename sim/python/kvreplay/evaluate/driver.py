@@ -186,8 +186,7 @@ class Driver:
     def answer(
         self, held: Sequence[Held], item: Item, question: Question, truth: Truth
     ) -> Answers:
-        """Each session's answer. Feeds the sessions the question and the
-        generated tokens."""
+        """Each session's answer. Feeds the question and the tokens generated."""
         first = truth.prompt.expand(len(held), -1)
         if question.tokens:
             first = self.by.feed(
@@ -210,9 +209,8 @@ class Driver:
         self, held: Sequence[Held], first: torch.Tensor,
         tokens: Sequence[int], fed: int,
     ) -> Iterator[Tuple[slice, torch.Tensor]]:
-        """Logits [sessions, n, vocabulary] that predict the given tokens, a
-        slice at a time. The sessions read the first `fed` tokens, which is all
-        or all but the last."""
+        """Logits [sessions, n, vocabulary] that predict the tokens, by slices.
+        The sessions read the first `fed` of them: all, or all but the last."""
         yield slice(0, 1), first[:, None]
         for i in range(0, fed, PIECE):
             piece = tokens[i : min(i + PIECE, fed)]

@@ -16,8 +16,7 @@ NEW = 32  # tokens to generate for a user's prompt without `new`
 
 @dataclass(frozen=True)
 class Question:
-    """A question after the prompt's compression. An item's questions follow
-    its prompt independently: none sees another."""
+    """A question after the prompt's compression, independent of others."""
 
     tokens: tuple[int, ...]  # after the prompt; (): the prompt contains it
     answer: tuple[int, ...]  # the right answer; (): none
@@ -87,8 +86,7 @@ def item_of(task: str, name: str, tokenizer: Any, x: Prompt, size: int) -> Item:
 def read_items(
     path: str, name: str, tokenizer: Any, size: int, task: str | None = None
 ) -> list[Item]:
-    """The items in a file of JSON lines, in the format of `kvreplay record`.
-    name: the model's, for messages. size: its vocabulary. task: the items' task
-    (default: path)."""
+    """The items in JSON lines as for `kvreplay record`. name: the model's, for
+    messages. size: its vocabulary. task: the items' task (default: path)."""
     return [item_of(task or path, name, tokenizer, x, size)
             for x in read_prompts(path)]  # fmt: skip

@@ -68,8 +68,7 @@ def recall(path: Optional[str]) -> Optional[Known]:
 
 
 def remember(path: Optional[str], known: Known) -> None:
-    """Writes the file for recall(). If it cannot, the next run loads the model.
-    """
+    """Writes the file for recall(), if possible."""
     try:
         if path:
             os.makedirs(os.path.dirname(path), exist_ok=True)

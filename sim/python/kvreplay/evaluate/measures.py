@@ -33,8 +33,7 @@ def answer_digest(tokens: Sequence[int]) -> str:
 
 
 def logliks(logits: torch.Tensor, tokens: Sequence[int]) -> torch.Tensor:
-    """Log-probability of each token by logits [tokens, vocabulary], float64
-    [tokens]."""
+    """Log-probability of each token by logits [tokens, vocabulary], float64."""
     x = torch.log_softmax(logits.double(), -1)
     return x.gather(1, torch.tensor(tokens)[:, None])[:, 0]
 

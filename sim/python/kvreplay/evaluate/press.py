@@ -75,8 +75,7 @@ def ratio(prompt: int, kept: int) -> float:
 
 
 def expression(name: str, params: Dict[str, Any], prompt: int) -> str:
-    """The press for a method's parameters, which include `budget`. ValueError
-    if there is none."""
+    """The press for a method's parameters and `budget`; ValueError if none."""
     said = {"yes": True, "no": False}
     words = {x: said.get(y, y) for x, y in params.items()}
     words["r"] = ratio(prompt, params["budget"])
@@ -127,8 +126,7 @@ class Presses(Together):
         self.modules = attention.attention_modules(model.model)
 
     def row(self, ask: Ask, row: Dict[str, Any], prompt: int) -> Dict[str, Any]:
-        """The press's open-loop row, from that of the method's replay, which
-        found the budget."""
+        """A press's open-loop row, from its method's, which has the budget."""
         found = dict(spec=ask.method, budget=None, status=row["status"],
                      reason=row["reason"], achieved=None)  # fmt: skip
         if row["status"] == "refused":

@@ -38,8 +38,7 @@ def advised(reason: str) -> str:
 
 
 class Traces:
-    """A folder for traces. close() removes it. Also removes the folders of
-    killed processes."""
+    """A folder until close(). Also removes those of killed processes."""
 
     def __init__(self) -> None:
         for name in os.listdir(tempfile.gettempdir()):
@@ -57,8 +56,7 @@ class Traces:
         self, model: Model, dense: Dense, prompt_len: int, question: Question,
         metadata: Dict[str, Any],
     ) -> None:  # fmt: skip
-        """The trace of all that `dense` was fed. If it ends with the answer,
-        its needles are marked."""
+        """The trace of what `dense` was fed; needles if it has the answer."""
         n = dense.seen
         start = n - len(question.answer)
         answers = [
@@ -104,9 +102,8 @@ class Traces:
     def asked(
         self, asks: Sequence[Ask], typed: Mapping[str, str], jobs: int
     ) -> List[Tuple[Ask, Dict[str, Any]]]:
-        """Each with its row. typed: how to write a method, if not as asked for.
-        Methods with the same budgets are one run, because its searches share
-        trials."""
+        """Each with its row. typed: how to write a method, if different.
+        Methods with the same budgets share a run, to share search trials."""
         each: Dict[Tuple[str, bool], List[Ask]] = {}
         for x in asks:
             each.setdefault((x.method, x.target is None), []).append(x)

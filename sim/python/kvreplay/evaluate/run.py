@@ -207,8 +207,7 @@ def evaluate(a: argparse.Namespace, say: Callable[..., None]) -> int:
 def loaded(
     a: argparse.Namespace, path: Optional[str]
 ) -> Tuple[Model, Any, Known]:
-    """The model, its tokenizer, and what known.py will remember. path: from
-    path_of() before loading."""
+    """The model, its tokenizer and Known. path: path_of() before loading."""
     own, tokenizer = load(a.model, a.dtype)
     model = Model(own)
     known = known_of(model)
@@ -219,8 +218,7 @@ def loaded(
 def with_store(
     a: argparse.Namespace, store: Any, say: Callable[..., None]
 ) -> int:
-    """Loads the model only if its files are unknown or rows must be computed.
-    Returns the exit code."""
+    """Returns the exit code. Loads the model only if needed."""
     threads = a.threads or len(os.sched_getaffinity(0))
     torch.set_num_threads(threads)
     path = path_of(a.model, a.dtype)

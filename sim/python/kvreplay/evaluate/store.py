@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The database of evaluations, through sim/store/evaluation.h, which specifies
-each call. There is no SQL here: keys, comparison and durability are the
-library's.
+each call and is responsible for keys, comparison and durability.
 
     with Store("results.db") as store:
         row = store.find(asked)          # a dict, or None
@@ -9,13 +8,12 @@ library's.
             store.put(dict(asked, **answered))   # on disk when it returns
 
 A row is a dict. Its key: `model` (a name), `model_digest` (of the weights;
-None: the name identifies it), `task`, `item`, `question` (a number),
-`request_digest`, `prompt_len`, `tokens`, `method`, `basis` and `target` (None:
-no budget), `platform` = dict(torch, transformers, processor, threads, dtype),
-and `code`, for a method outside kvreplay or "file " and the digest of a file
-that the method's text does not name. Its results: `spec`, `budget`, `status`,
-`reason`, `answer_digest`, `values` = {name: number}. find() needs only the key.
-"""
+None: only the name), `task`, `item`, `question` (a number), `request_digest`,
+`prompt_len`, `tokens`, `method`, `basis` and `target` (None: no budget),
+`platform` = dict(torch, transformers, processor, threads, dtype), and `code`,
+for a method outside kvreplay or "file " and the digest of a file that the
+method's text does not name. Its results: `spec`, `budget`, `status`, `reason`,
+`answer_digest`, `values` = {name: number}. find() needs only the key."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows as tables, 80 columns wide unless methods are long. Needs only Python.
-"""
+"""Rows as tables, 80 columns wide if methods are short. Needs only Python."""
 
 from __future__ import annotations
 
@@ -67,8 +66,7 @@ def fits(rows: Sequence[Row]) -> bool:
 def marked(
     name: str, form: str, rows: Sequence[Row], every: Sequence[Row]
 ) -> str:
-    """A number's mean, marked if dense has the number on more of the rows
-    `every`."""
+    """A number's mean, marked if dense has it on more of the rows `every`."""
     n, dense = (sum(name in x["values"] for x in y) for y in (
         rows, [x for x in every if x["method"] == "dense"]))  # fmt: skip
     return shown(mean(rows, name), form) + " *" * (0 < n < dense)
@@ -143,8 +141,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def needless(rows: Sequence[Row]) -> str:
-    """A sentence, like that of `kvreplay run`, on budgets that exceed the
-    prompt, or ""."""
+    """A sentence, as of `kvreplay run`, if budgets exceed the prompt, or ""."""
     found = [
         x for x in rows if x["values"].get("open.cr", 0) >= 1
         and float(x.get("budget") or 0) > x["prompt_len"]

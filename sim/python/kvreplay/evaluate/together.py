@@ -106,8 +106,7 @@ class Together:
     def open(
         self, specs: Sequence[str], dense: Dense, room: int
     ) -> List[Held]:
-        """One session for each complete specification, fed the prompt: all
-        tokens in `dense`."""
+        """One session per complete specification, fed all of `dense`."""
         n = dense.seen
         prompt = [[bits(x) for x in dense.rows(l)] for l in range(self.model.n)]
 

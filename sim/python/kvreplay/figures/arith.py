@@ -2,8 +2,7 @@
 """The canonical arithmetic (ref/ground/arith.h) on numpy arrays, for figures
 that need its exact bits: the last bit changes how many tokens pass a threshold,
 or which of two neighbors is nearer. A fused multiply-add is computed in
-binary64 and then rounded, which differs in about one case of 10^8. Needs numpy.
-"""
+binary64 and rounded again, which differs in one case of 10^8. Needs numpy."""
 
 from __future__ import annotations
 

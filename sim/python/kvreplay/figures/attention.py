@@ -36,8 +36,7 @@ def probabilities(q: Array, k: Array, scale: float, tokens: Array) -> Array:
 
 def head(q: Array, k: Array, v: Array, scale: float, tokens: Array) -> tuple[
         list[int], dict[tuple[int, int], int]]:
-    """[rows, critical, seen], and how many tokens are in each class of score
-    and norm."""
+    """[rows, critical, seen], and tokens by class of score and norm."""
     n, found, sums = len(k), np.zeros(3, np.int64), np.zeros((len(q), len(k)))
     for at in range(0, len(tokens), BLOCK):
         some = tokens[at:at + BLOCK]

@@ -133,8 +133,7 @@ def means(x: Array, near: Array) -> Iterator[Array]:
 # --- numbers ---
 
 def counted(c: Array, first: int, n: int) -> Iterator[tuple[int, int]]:
-    """(class, count). The first and the last class also count what is beyond.
-    """
+    """(class, count); the first and the last class include all beyond."""
     found = np.bincount((np.clip(np.floor(c), first, first + n - 1) - first)
                         .astype(np.int64).ravel())
     for i in np.flatnonzero(found).tolist():
@@ -142,9 +141,8 @@ def counted(c: Array, first: int, n: int) -> Iterator[tuple[int, int]]:
 
 
 def spectrum(rows: Array) -> Iterator[tuple[int, float, float]]:
-    """How rows spread over uncentered principal directions, largest first:
-    (i, share of direction i, share of the first i), for i = 1, 2, 3, 4, 6, 8,
-    12, .. and the last."""
+    """How squares spread over uncentered principal directions, largest first:
+    (i, share of i, share of the first i); i = 1, 2, 3, 4, 6, 8, .., last."""
     value = np.maximum(np.linalg.eigvalsh(rows.T @ rows)[::-1], 0)
     if not value.sum() > 0:
         return
@@ -274,8 +272,7 @@ def quantised(x: Array, bins: int) -> tuple[Array, Array]:
 
 
 def bits(code: Array) -> float:
-    """The entropy of each channel's codes in bits, summed: n log n - sum of
-    c log c."""
+    """Entropies of the channels' codes in bits: n log n - sum of c log c."""
     n, width = code.shape
     count = np.bincount((code + 256 * np.arange(width)).ravel()).astype(F8)
     count = count[count > 0]

@@ -61,8 +61,7 @@ def mass(weight: Array, first: Array) -> Array:
 
 
 def temperatures(less: Array, k: Array, want: Array) -> Array:
-    """The temperature at which the first k of each row have the mass `want`, by
-    bisection."""
+    """Temperatures at which each row's first k have mass `want` (bisection)."""
     n = np.isfinite(less).sum(-1)
     t = np.ones(len(less), F4)
     at = np.flatnonzero((k < n) & (less.min(-1, where=np.isfinite(less),

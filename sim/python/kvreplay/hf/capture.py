@@ -42,9 +42,8 @@ def capture(
     **metadata: Any,
 ) -> bool:
     """Writes the trace of ids [1, T], prompt_len of them the prompt, to path.
-    Returns whether the rotation is in the trace, too. If layers attend
-    differently, for example by head size or window, it records the largest
-    group that agrees."""
+    Returns whether it has the rotation. If layers differ, for example by head
+    size or window, it records the largest group that agrees."""
     check_folder(path)
     given = sorted(WRITTEN & {*metadata})
     need(

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads a model and its tokenizer from a folder, a GGUF file or a hub, and
-generates greedily. A bad model is a ValueError: one sentence. Needs torch and
-transformers."""
+"""Loads models and tokenizers from folders, GGUF files or a hub, and generates
+greedily. A bad model is a ValueError. Needs torch and transformers."""
 
 from __future__ import annotations
 
@@ -155,8 +154,7 @@ def bare(model: Any) -> Iterator[None]:
 
 
 def greedy(model: Any, ids: torch.Tensor, new: int) -> Any:
-    """Greedy generation: ids [sequences, n], followed by at most `new` tokens.
-    """
+    """ids [sequences, n], each followed by at most `new` greedy tokens."""
     if not new:
         return ids
     with torch.no_grad(), bare(model):

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The attention calls of a Hugging Face model, in the form that sessions and
-traces need. For session.py, record/ and kvpress/. rope.py finds the rotation,
-plain.py checks that attention is plain. traces/README.md has the tested
-versions."""
+"""The attention calls of a Hugging Face model, for session.py, record/ and
+kvpress/. rope.py finds the rotation; plain.py checks that attention is plain.
+traces/README.md has the tested versions."""
 
 from __future__ import annotations
 
@@ -22,8 +21,7 @@ def need(true: object, sentence: str) -> None:
 
 
 class LayerCall(NamedTuple):
-    """The arguments of a layer's attention function. more: those that only some
-    models have, and dropout."""
+    """Arguments of attention. more: dropout, and those of some models only."""
 
     module: Any
     q: torch.Tensor  # [sequences, query heads, tokens, d]

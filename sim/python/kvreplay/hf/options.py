@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options that commands of this package share, and parsers of option values.
-Needs only Python."""
+"""Options that commands share, and parsers of values. Needs only Python."""
 
 from __future__ import annotations
 
@@ -66,9 +65,8 @@ def option(read: Callable[[str], Any]) -> Callable[[str], Any]:
 def add_model(
     p: argparse.ArgumentParser, dtype: str, name: str, device: bool = True
 ) -> None:
-    """Adds --dtype, --device (not if sessions attend, which run on the CPU),
-    --name and --quiet. dtype: help for --dtype. name: what --name is used for.
-    """
+    """Adds --dtype, --device (not if sessions attend, on the CPU), --name and
+    --quiet. dtype: help for --dtype. name: what --name is used for."""
     add = p.add_argument
     add("--dtype", choices=["auto", "f32", "bf16", "f16"], default="auto",
         help=f"{dtype} (default: the model's own; f32 of a .gguf)")  # fmt: skip

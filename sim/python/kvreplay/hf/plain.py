@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that a model's attention is what a trace or session can hold: plain
-causal attention of one sequence, with keys that are rotated once. kvreplay has
-no arithmetic for anything else, so that is a ValueError, as early as possible.
-"""
+"""Checks that a model's attention is what traces and sessions can hold: plain
+causal attention of one sequence, with keys rotated once. Anything else is a
+ValueError, as early as possible."""
 
 from __future__ import annotations
 
@@ -112,9 +111,8 @@ def check_turned_once(model: Any, prompt_len: int, n_tokens: int) -> None:
 def window_of(
     module: Any, kwargs: Mapping[str, Any]
 ) -> tuple[Optional[int], bool]:
-    """(how many tokens a layer sees, is it by chunks?), or (None, False) for no
-    window. The call takes precedence over the module, and the module over the
-    configuration."""
+    """(how many tokens a layer sees, is it by chunks?); (None, False) if all.
+    Decided by the call, else the module, else the configuration."""
     config = getattr(module, "config", None)
     kinds = getattr(config, "layer_types", None)
     full = kinds and "full" in kinds[layer_of(module)]
@@ -144,8 +142,8 @@ def shows(
 
 
 def check_mask(x: LayerCall, n_seen: int, window: Optional[int] = None) -> None:
-    """Nothing but causality, and the window that the caller can have, is in the
-    mask of the last of n_seen tokens."""
+    """ValueError unless the mask of the last of n_seen tokens is causal, with
+    at most the window that the caller supports."""
     window = window if window and window < n_seen else None
     mask, n, layer = x.mask, x.q.shape[2], x.layer
     said, chunks = window_of(x.module, x.more)
@@ -179,8 +177,8 @@ def check_plain(
     window: Optional[int] = None,
     known: Collection[str] = (),
 ) -> None:
-    """Each of the last of n_seen tokens attends to all before it, or to as
-    many as `window` says. known: arguments of OTHERS that the caller has."""
+    """ValueError unless the last of n_seen tokens attend to all before them, or
+    to `window` of them. known: arguments of OTHERS that the caller supports."""
     (batch, _, n, _), kwargs = x.q.shape, x.more
     need(
         batch == sequences,
@@ -188,7 +186,7 @@ def check_plain(
     )
     names = [y for y in OTHERS if y not in known and kwargs.get(y) is not None]
     names += ["dropout"] if kwargs.get("dropout") else []
-    causal = kwargs.get("is_causal")  # None: as torch's own attention takes it
+    causal = kwargs.get("is_causal")  # None: see torch's own attention
     causal = getattr(x.module, "is_causal", True) if causal is None else causal
     if x.mask is None and n > 1 and not causal:
         names += ["is_causal=False, so it sees later tokens"]

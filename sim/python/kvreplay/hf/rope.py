@@ -5,9 +5,7 @@ record/layers.py, session.py and kvpress/. Needs torch.
 A rotation counts only if it is proven. The proof runs a prompt of one token,
 repeated PROBE times, while every layer gets the same input at all positions. So
 keys differ only by position: key t must be key 0 rotated by t times the
-frequencies. If only a part of a head rotates, the other channels must be equal
-at all positions.
-"""
+frequencies. Channels that do not rotate must be equal at all positions."""
 
 from __future__ import annotations
 
@@ -184,8 +182,7 @@ def placed(
 
 def proven(model: Any, keys: Sequence[np.ndarray]) -> Rope:
     """The only rotation that fits all keys [PROBE, d] of one token, else
-    UNPROVEN. Some models rotate backwards, which negative frequencies express.
-    """
+    UNPROVEN. Negative frequencies rotate backwards, as some models do."""
     near, found = max(1e-3, 8 * torch.finfo(model.dtype).eps), {}
     for freq, factor in ropes_of(model) if keys else ():
         for sign, paired in ((1, False), (1, True), (-1, False), (-1, True)):
@@ -209,9 +206,8 @@ def rotation(
     model: Any, layers: Optional[Sequence[int]] = None
 ) -> Tuple[Optional[np.ndarray], bool, float]:
     """RoPE's d/2 frequencies, whether they pair 2i with 2i+1, and the factor in
-    q and k, for q and k in the model's order of channels. (None, False, 1) if
-    it is not proven for all the layers (None: every layer); then methods that
-    re-index refuse."""
+    q and k, for the model's order of channels. (None, False, 1) if not proven
+    for all `layers` (None: every layer): methods that re-index then refuse."""
     of = keys_of_one_token(model)
     rope = proven(model, [
         k for l in sorted(of) if layers is None or l in layers for k in of[l]

@@ -105,9 +105,8 @@ class SessionCache(DynamicCache):
         cls, model: Any, session: Session, ids: Optional[torch.Tensor] = None
     ) -> SessionCache:
         """The cache of a session whose layers have all seen the prompt and
-        equally many steps; continues from there. ids [1, tokens]: what it was
-        fed, for generate() to compare with its own; None: no comparison. The
-        cache closes the session."""
+        equally many steps. ids [1, tokens]: what it was fed, for generate() to
+        check, or None. The cache closes the session."""
         seen = set(session.seen.values())
         need(
             len(seen) == 1 and min(seen) >= session.prompt_len,
@@ -134,8 +133,7 @@ class SessionCache(DynamicCache):
         return cache
 
     def fork(self) -> SessionCache:
-        """A second cache in the same state (Session.fork), for another answer
-        to a prompt that was fed once."""
+        """A second cache in the same state, for another answer."""
         session, other = self.session, copy(self)
         need(session, "no tokens were seen; run a forward over the prompt "
              "first")
@@ -215,8 +213,7 @@ class SessionCache(DynamicCache):
     reorder_cache = batch_repeat_interleave = batch_select_indices = crop
 
     def reset(self) -> None:
-        """Forgets everything. ids: those that generate() began or ended with.
-        """
+        """Forgets everything. ids: what generate() began or ended with."""
         self.session: Optional[Session] = None
         self.seen: dict[int, int] = {}
         self.ids: Optional[torch.Tensor] = None

@@ -49,8 +49,7 @@ def arguments(
 
 
 def program() -> str:
-    """The program's name. A package's, not __main__.py; `kvreplay record`
-    instead of kvreplay-record."""
+    """The program's name: a package's, not __main__.py; `kvreplay record`."""
     folder, name = os.path.split(sys.argv[0])
     name = os.path.basename(folder) if name == "__main__.py" else name
     return name.replace("kvreplay-", "kvreplay ")
@@ -117,8 +116,7 @@ def failure(e: BaseException) -> tuple[int, str] | None:
 
 def run(main: Callable[[], int | None], name: str | None = None) -> int:
     """Runs main(), which returns an exit code or None. A failure prints one
-    line to standard error and returns its code. name: how the line begins
-    (default: program())."""
+    line, after name (default: program()), and returns its code."""
     try:
         return main() or 0
     except (Exception, KeyboardInterrupt) as e:
@@ -147,8 +145,7 @@ def folded(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """A text without what a tokenizer may legitimately change: these, and
-    blanks."""
+    """The folded text without blanks: what a tokenizer must preserve."""
     return "".join(folded(text).split())
 
 

@@ -8,8 +8,8 @@
 
     python -m kvreplay.kvpress --help         the last three as a program
 
-lists the presses of kvpress.
-"""
+All need kvpress, torch and transformers. traces/examples/KVPRESS.md lists the
+presses."""
 
 from importlib import import_module as _import
 from typing import Any as _Any

@@ -46,9 +46,8 @@ NEAR = 0.01  # tolerance of rotated keys, as a share of their largest number
 
 
 class Seen(DynamicCache):
-    """A cache that remembers the rows that entered, for the first `end` tokens:
-    {layer: [k [KV heads, tokens, d], v [KV heads, tokens, d_v]]}, bfloat16 as
-    uint16."""
+    """A cache that remembers the rows of the first `end` tokens: {layer: [k [KV
+    heads, tokens, d], v [KV heads, tokens, d_v]]}, bfloat16 as uint16."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,9 +74,8 @@ class Seen(DynamicCache):
 
 
 def look_up(kept: np.ndarray, given: np.ndarray) -> list[int]:
-    """For each row of `kept` [n, d] its index in `given` [tokens, d], bit for
-    bit, or -1. Equal rows are the same for attention, so they are assigned in
-    order."""
+    """The index in `given` [tokens, d] of each row of `kept` [n, d], bit for
+    bit; -1: none. Equal rows are assigned in order."""
     places: dict[bytes, list[int]] = {}
     for t, row in enumerate(given):
         places.setdefault(row.tobytes(), []).append(t)
@@ -272,9 +270,8 @@ def from_press(
     path: str,
     name: str | None = None,
 ) -> Lists:
-    """Writes a press's decisions on a trace's tokens to path and returns them:
-    {layer: {tokens seen: [one list of token ids per KV head]}}. name: for the
-    file."""
+    """Writes a press's decisions on a trace's tokens to path and returns them,
+    {layer: {tokens seen: [token ids, by KV head]}}. name: for the file."""
     check_tokens(trace)
     name = name or type(press).__name__
     check_stateless(model)

@@ -59,8 +59,7 @@ class SessionPress(Press, PrefillDecodingPress):
         return keys, values
 
     def end(self, module: Any) -> None:
-        """After the last layer: counts the step's bytes, and updates the
-        prompt's row."""
+        """After the last layer: counts the step's bytes, updates the row."""
         if module.layer_idx != self._layers[-1]:
             return
         s = self._open

@@ -15,11 +15,9 @@ decoding is left out. `Press(.., decode=True)` also feeds decode steps to the
 session, which attends instead of the model. So every method runs as published,
 but kvpress can only ask one question at a time.
 
-Some methods are impossible with the rows of a cache, for example to choose
-pages at each step, rotate keys to new positions, or keep a lane for each query
-head. They are refused with a sentence. Batch 1. With decode=True attention runs
-on the CPU.
-"""
+Some methods are impossible with the rows of a cache, and are refused: those
+that choose pages at each step, rotate keys to new positions, or keep a lane for
+each query head. Batch 1. With decode=True attention runs on the CPU."""
 
 from __future__ import annotations
 
@@ -176,8 +174,7 @@ class Press(BasePress):
         attentions: Tensor | None,
         kwargs: dict[str, Any],
     ) -> tuple[Tensor, Tensor]:
-        """Turns the K and V [1, KV heads, tokens, d] of a layer's prompt into
-        what the method holds."""
+        """A layer's prompt [1, KV heads, tokens, d], as the method holds it."""
         asked, self._asked = self._asked, None
         if asked is None:
             raise ValueError(
@@ -266,8 +263,7 @@ class Press(BasePress):
     def hold(
         self, module: Any, keys: Tensor, values: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """The rows [1, KV heads, most entries, d] of a layer's lanes, padded to
-        the longest."""
+        """A layer's lanes [1, KV heads, most entries, d], padded."""
         s, layer, heads = self._open, module.layer_idx, keys.shape[1]
         need(
             s.lanes == heads,

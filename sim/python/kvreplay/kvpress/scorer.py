@@ -50,8 +50,7 @@ def scorer_in(press: Any, name: str) -> Any:
 
 class Scores:
     """A scorer press's scores of a prompt. of: {layer: float32 [KV heads,
-    tokens]}. bound: do scores depend on the compression ratio, so that they
-    hold for this one only?"""
+    tokens]}. bound: are they only for this compression ratio?"""
 
     def __init__(self, press: Any) -> None:
         self.press, self.bound = press, False
@@ -101,8 +100,7 @@ class Scores:
             self.add(layer, scores)
 
     def add(self, layer: int, scores: Tensor) -> None:
-        """Scores [1, KV heads, tokens] of a layer; infinity becomes the largest
-        float32."""
+        """Scores [1, KV heads, tokens] of a layer; infinity becomes LARGEST."""
         x = scores.detach()[0].float().cpu().numpy()
         self.of[layer] = np.clip(x, -LARGEST, LARGEST)
 
@@ -111,8 +109,7 @@ class Scores:
 def score(
     model: PreTrainedModel, press: Any, trace: Trace, name: str, attention: str
 ) -> tuple[Scores, Watch]:
-    """The press's scores of a trace's prompt, with the named attention
-    function, and what it saw."""
+    """The press's scores of a trace's prompt by an attention, and its cache."""
     tokens = torch.as_tensor(np.asarray(trace.tokens, np.int64)[None])
     watch = Watch(model, press, (None, False), trace.layers)
     scores = Scores(scorer_in(press, name))

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the layers of a model that a trace can hold: those with supported
-attention and one geometry. Says why each other layer is left out. Needs torch.
-"""
+"""Finds the layers that a trace can hold: those with supported attention, of
+one geometry. Says why each other layer is left out. Needs torch."""
 
 from __future__ import annotations
 
@@ -57,10 +56,9 @@ def owner_of(
 
 
 class Layers:
-    """The attention of a model's layers, observed on two tokens: look {layer:
-    Look}, left {layer: why it cannot be recorded}, dtype that holds all q, k
-    and v. latent: record multi-head latent attention in latent form, not as the
-    model expands it."""
+    """A model's attention, observed on two tokens: look {layer: Look}, left
+    {layer: why it cannot be recorded}, dtype, which holds all q, k and v.
+    latent: record multi-head latent attention in latent form."""
 
     def __init__(
         self, model: Any, ids: torch.Tensor, latent: bool = False
@@ -159,9 +157,8 @@ class Layers:
     def left_out(
         self, wanted: List[int], n_tokens: int, asked: bool = False
     ) -> str:
-        """Which layers are not among those wanted, and why. asked: wanted was
-        the user's choice, so layers that only were not chosen go unmentioned.
-        """
+        """Which layers are not wanted, and why. asked: the user chose `wanted`;
+        then layers that could be recorded are not mentioned."""
         found: Dict[str, List[int]] = {}
         for l in sorted({*range(self.n)} - {*wanted}):
             why = self.why(l, n_tokens)
@@ -211,9 +208,8 @@ class Layers:
         return window if window and window < n_tokens else None
 
     def windows(self, layers: List[int], n_tokens: int) -> List[int]:
-        """The window of each layer of the model, 0: none. All 0 if no window
-        hides a token of these layers and all rotate alike: the trace would be
-        the same."""
+        """The window of each layer of the model, 0: none. All are 0 if no
+        window hides a token and all layers rotate alike."""
         needed = self.rotation(layers).windowed is not None
         if not needed and not any(self.window(l, n_tokens) for l in layers):
             return [0] * self.n
@@ -223,9 +219,8 @@ class Layers:
     def of(
         self, n_tokens: int, asked: Optional[List[int]] = None
     ) -> List[int]:
-        """The layers to record: those asked for. By default the group of layers
-        that attend alike with the most layers without a window; ties: the
-        largest group."""
+        """The layers to record: those asked for, else the group of equal layers
+        with the most layers without a window (ties: the largest group)."""
         why = {l: self.why(l, n_tokens) for l in range(self.n)}
         for l in asked or ():
             need(l < self.n, f"layer {l}: the model has {self.n} layers, from "

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans the trace of a request: layers, rows, tensors and metadata, in version
-1 of the format, or in version 2 if the model needs it (traces/README.md). Needs
-torch."""
+"""Plans a request's trace: layers, rows, tensors and metadata, in version 1 of
+the format, or 2 if the model needs it (traces/README.md). Needs torch."""
 
 from __future__ import annotations
 
@@ -33,8 +32,7 @@ def texts(metadata: Mapping[str, Any]) -> Dict[str, str]:
 
 
 class Plan:
-    """shapes {tensor: (dtype, shape)} and metadata of a request's trace. put()
-    writes a layer."""
+    """shapes {tensor: (dtype, shape)} and metadata of a request's trace."""
 
     def __init__(self, layers: Layers, wanted: List[int], request: Request,
                  rows: Optional[int], o: bool, sums: bool) -> None:  # fmt: skip
@@ -109,8 +107,7 @@ class Plan:
             self.metadata["version"] = "2"
 
     def put(self, file: Writer, layer: int, x: Dict[str, Any]) -> None:
-        """Writes a layer of one request: q, k, v and o, [heads, tokens, d], and
-        sinks [heads] or None."""
+        """Writes a layer: q, k, v, o [heads, tokens, d]; sinks [heads]."""
         at, sinks = f"layers.{layer}.", x.pop("sinks", None)
         x = {y: z.to(dtype=self.dtype) for y, z in x.items()}
         if self.rope.channels is not None:

@@ -39,8 +39,7 @@ class Pass(NamedTuple):
 
 
 class Repeat(NamedTuple):
-    """first, last: the context's span in the prompt. The cache holds nothing
-    after it."""
+    """first, last: the context's span in the prompt. The cache ends there."""
 
     first: int
     last: int

@@ -28,8 +28,7 @@ def read_layers(text: str) -> Optional[List[int]]:
 
 def read_rows(text: str) -> Optional[int]:
     """`all` gives None; `last=256,decode` gives how many of the prompt's last
-    rows. Rows of decode steps are always recorded, because methods need them.
-    """
+    rows. Decode steps are always recorded, because methods need them."""
     if text == "all":
         return None
     last, parts = 0, text.split(",")

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records all prompts of a command line, loading the model once. Needs torch
-and transformers."""
+"""Records all prompts with one loaded model. Needs torch, transformers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tokenizes a prompt and finds texts in it. Spans are [start, end), as in
-traces."""
+"""Tokenizes prompts and finds texts in them. Spans are [start, end)."""
 
 from __future__ import annotations
 
@@ -57,8 +56,7 @@ def squeezed(text: str) -> str:
 
 def joined(a: str, b: str) -> bool:
     """Do two neighboring characters belong to one word? Letters without case
-    (Chinese, Thai, ..) are words themselves, because these scripts do not
-    separate words by blanks."""
+    (Chinese, Thai, ..) are words: blanks do not separate words there."""
     return all(x.isalnum() and unicodedata.category(x) != "Lo" for x in (a, b))
 
 
@@ -114,9 +112,8 @@ def find(
     words: bool = True,
 ) -> Tuple[int, Optional[Tuple[int, int]]]:
     """How often the text occurs in the ids from first on, and the shortest span
-    of tokens with its first occurrence; (0, None) if never. Ignores blanks. If
-    the exact text does not occur, ignores case and accents, too. words: as for
-    places()."""
+    of its first occurrence; (0, None) if never. Ignores blanks, and, if the
+    exact text does not occur, case and accents. words: as for places()."""
     for same in (lambda x: x), alike if words else folded:
         whole = same(decode(tokenizer, ids[first:]))
         found = places(whole, same(text), words)

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs requests of one length through the model and writes their traces layer
-by layer. Needs torch."""
+"""Records requests of one length, layer by layer. Needs torch."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a frozen model with other attention in the trained layers. Also makes
-one vector of a token's K and V, before RoPE, as DeltaKV does. Needs torch and
-transformers."""
+"""Runs a frozen model with other attention in the trained layers, and makes one
+vector of a token's K and V before RoPE. Needs torch and transformers."""
 
 from __future__ import annotations
 

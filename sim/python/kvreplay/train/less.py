@@ -74,9 +74,8 @@ class Perceptrons(Weights):
 
 @torch.no_grad()
 def kept(p: torch.Tensor, budget: int) -> torch.Tensor:
-    """Which tokens each row still has, bool [KV heads, rows, tokens]. p:
-    probabilities, summed over a group's heads. Rows before `budget` have all.
-    """
+    """Which tokens each row still has, bool [KV heads, rows, tokens]; rows
+    before `budget`: all. p: probabilities, summed over a group's heads."""
     recent, n = budget // 2, p.shape[1]
     out = torch.ones_like(p, dtype=torch.bool).tril()
     total = p[:, :budget].sum(1)

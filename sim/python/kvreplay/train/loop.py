@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains with a Hugging Face model in the loop: loads the model and the
-training data, prints losses of held-out data, writes the file. Needs torch and
-transformers."""
+"""Trains with a Hugging Face model in the loop, prints held-out losses, writes
+the file. Needs torch and transformers."""
 
 from __future__ import annotations
 

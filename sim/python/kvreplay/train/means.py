@@ -14,6 +14,7 @@ palu: for keys and for values of each group of a layer's KV heads
         matrix / sqrt(t); their energies become their mean
     loss: mean of (x^ - x)^2 over tokens and channels, with the same share of
         each part's directions; with no directions x^ = 0
+
 duoattention: a gate for each KV head (Xiao et al. 2024)
     D[g]  the mean of (full - stream)^2 over rows that predict answers, query
           heads of the group and channels, as a share of the layer's mean of

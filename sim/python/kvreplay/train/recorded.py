@@ -7,8 +7,7 @@ deltakv: kv^_t of deltakv.py for all tokens of a piece but sinks. References are
     them exactly. A token is never its own reference, unlike in the authors'
     code. Sinks are never coded, so they are not learned; tokens at multiples of
     the stride are. references=none is an ablation: z encodes only the token,
-    with latents 1.5 times as wide, which keeps as many bytes (the paper's
-    Table 5).
+    with latents 1.5 times as wide for as many bytes (the paper's Table 5).
 less: o^ of less.py for the first `context` tokens of a piece. The error is
     that of the head's output, because traces have no projection. Leaves out
     traces that record only some query rows."""

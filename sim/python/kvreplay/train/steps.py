@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains by gradients, with checkpoints and progress, for any trainer. Needs
-torch."""
+"""Trains by gradients, with checkpoints and progress. Needs torch."""
 
 from __future__ import annotations
 

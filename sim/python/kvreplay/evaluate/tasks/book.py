@@ -35,8 +35,7 @@ def path() -> str:
 
 
 def prepared(raw: bytes) -> str:
-    """The book without Project Gutenberg's additions, one paragraph per line.
-    ValueError: another text."""
+    """The book alone, one paragraph per line. ValueError: another text."""
     text = raw.decode("ascii", "replace").replace("\r\n", "\n")
     text = text[text.find("CHAPTER I:") : text.find("FOOTNOTES:")]
     lines = [" ".join(x.split()).replace("_", "") + "\n"

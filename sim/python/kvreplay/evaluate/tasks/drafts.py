@@ -209,8 +209,7 @@ def prose(r: random.Random, depth: float, chat: bool) -> Draft:
 
 
 def generate(r: random.Random, depth: float, chat: bool) -> Draft:
-    """Generates exactly `length` tokens. No answer is right; it is compared
-    with dense's."""
+    """Generates exactly `length` tokens, to be compared with dense's."""
     (one, two), about = (x.replace("-", " ") for x in keys(r, 2)), r.choice(
         ABOUT)
     ask = Ask(

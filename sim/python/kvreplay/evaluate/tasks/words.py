@@ -28,8 +28,7 @@ END = re.compile(rf"(?<=[.!?]){SHORT} +|(?<=[.!?][\"']) +")
 
 @functools.lru_cache(1)
 def text() -> tuple[str, ...]:
-    """The book's sentences in order, each with the blank or line end after it.
-    """
+    """The book's sentences in order, each with the blank or line end after."""
     paragraphs = [END.split(x) for x in book.read().splitlines()]
     return tuple(
         y + (" " if i + 1 < len(x) else "\n\n")
@@ -84,8 +83,7 @@ def codes(r: random.Random, n: int) -> list[str]:
 
 
 def among(units: list[str], lines: list[str], depths: list[float]) -> str:
-    """Inserts each line between two sentences, after the share of their text
-    that its depth says."""
+    """Inserts each line between two sentences, nearest to its depth."""
     ends = [0, *itertools.accumulate(map(len, units))]
     places = []
     for i, depth in enumerate(depths):
