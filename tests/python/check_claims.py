@@ -6,8 +6,7 @@ Plants numbers for each condition of each claim, to reach all its verdicts, and
 numbers of devices and answers. Checks which row decides; the command on a small
 made trace, against numbers worked out by hand; that a second run runs nothing
 again; and refusals. Also: `--from analysis/claims.json` prints
-analysis/CLAIMS.md, and its rows of devices and answers come from the committed
-CSV."""
+analysis/CLAIMS.md, with rows of devices and answers from the committed CSV."""
 
 import contextlib
 import io
@@ -103,8 +102,7 @@ def check_verdicts():
 
 
 def check_deciding():
-    """The weakest row decides; rows `beside` never do. Without rows the verdict
-    is not asked."""
+    """The weakest row decides, but never rows `beside`; no rows: not asked."""
     looks = [dict(kind=k, shows="{x}", holds="x > 2", direction=d, beside=b,
                   runs=[]) for k, d, b in (
         ("replay", "x > 1", 0), ("replay", "x > 1", 0),
@@ -146,8 +144,7 @@ def check_deciding():
 
 
 def one(number, at, tables):
-    """A look's rows on planted tables, {name: CSV}, with verdicts and
-    sentences."""
+    """A look's rows on planted {name: CSV}, with verdicts and sentences."""
     table, claim = Table(), BY[number]
     for name, text in tables.items():
         table.fill_csv(name, io.StringIO(text))

@@ -21,9 +21,8 @@ recipe in a comment above it:
     show SELECT ...    the table's rows; more columns of a table are prose
     -->
 
-Several tables can use one file: one of them has its recipe. Commands of tables
-with a file run only with --all, because they take long. --update writes files
-and tables; review the diff.
+Several tables can use one file: one of them has its recipe. Tables with a file
+are only made with --all, which is slow. --update writes files and tables.
 """
 import csv
 import io
@@ -126,8 +125,7 @@ def shows(tree, block):
 # --- tables ---
 
 def fill(db, lines, name="t"):
-    """Adds rows of CSV to a table, as text: numbers in a file are shown with
-    their digits."""
+    """Adds rows of CSV to a table, as text, to keep the digits of numbers."""
     rows = csv.DictReader(lines)
     columns = list(rows.fieldnames)
     names = ", ".join('"%s"' % x.replace(".", "_") for x in columns)

@@ -139,8 +139,7 @@ def check_tasks():
 
 
 def check_needless():
-    """If several budgets exceed the prompt, so that nothing was dropped, one of
-    them is named."""
+    """If budgets exceed the prompt, so that nothing was dropped, names one."""
     some = [dict(row("a", "0", "dense", **{"open.cr": 1.0}), budget=None,
                  prompt_len=100)]
     some += [

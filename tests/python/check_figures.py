@@ -129,8 +129,7 @@ def straight(pairs, what, by=1.5):
 
 
 def number(tip, which):
-    """The which-th number in a tooltip after its name; `1log`: its logarithm.
-    """
+    """The which-th number in a tooltip after its name; `1log`: its log."""
     of = re.split("[:;]", tip, maxsplit=1)[1]
     of = re.findall(r"(?<= )-?[\d.]+(?:e-\d+)?(?=%|;| |$)", of)
     x = float(of[int(which[0]) - 1])
@@ -148,8 +147,7 @@ def check_places(panel, name, across, up):
 
 
 def check_bars(panel, name, which):
-    """Bars are as long as their numbers, and each begins where the previous one
-    in its row ends."""
+    """Bars are as long as their numbers, and follow each other in a row."""
     bars = re.findall(
         r'd="M([\d.]+),([\d.]+)H([\d.]+)v\S*"><title>(.*?)</title>', panel)
     straight([(number(tip, which), float(b) - float(a))

@@ -152,8 +152,7 @@ def deal(name):
 
 
 def plant(base, of=DB, errors=4):
-    """A copy in which each seed differs from base by so many standard errors.
-    """
+    """A copy in which each seed differs from base by so many errors."""
     name, value = f"{folder}/planted.db", values(of)
     with open(of, "rb") as a, open(name, "wb") as b:
         b.write(a.read())

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kvreplay.grade, in the manner of check_python.py. Our own decisions and
-outputs are equal, differences are described, and `tie` sets the width of ties.
-"""
+"""kvreplay.grade, like check_python.py. Our decisions and outputs are equal,
+differences are described, and `tie` sets the width of ties."""
 import glob
 import math
 import os

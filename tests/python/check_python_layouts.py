@@ -65,8 +65,7 @@ class Layouts(Case):
                          for l in t.layers])
 
     def lanes(self, path):
-        """[layers, steps, KV heads, tokens] that lanes hold, without the step's
-        own token."""
+        """[layers, steps, KV heads, tokens] held, without the step's own."""
         t, seen = self.t, self.attended(path)
         group = t.n_heads // t.n_kv_heads
         lanes = seen.reshape(*seen.shape[:2], -1, group, t.n_tokens)

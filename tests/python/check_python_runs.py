@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Laws of decisions and results in Python, like check_python.py.
 
-Decisions are read as they were written; `replay` follows them; errors are
-named. All forms of results agree. The example's row is in the table under its
-own name.
-"""
+Decisions are read as written; `replay` follows them; errors are named. All
+forms of results agree. The example's row is in the table by its own name."""
 import glob
 import json
 import math

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Laws of kvreplay.scores and `score=file`, like check_python.py.
 
-Scores are read as they were written. numpy works out what each method keeps for
-random scores, and `replay` follows that: journal and output are the same. Each
-error is one sentence, from the writer and from the program. A layer with a
-sliding window needs no scores. If another file replaces a file, the row is
-another, and `verify` says so.
-"""
+Scores are read as written. numpy works out what each method keeps for random
+scores, and `replay` follows that: journal and output are the same. Each error
+is one sentence, from writer and program. A layer with a sliding window needs no
+scores. If a file is replaced, the row is another, and `verify` says so."""
 import json
 import os
 import unittest

@@ -96,8 +96,7 @@ def filters_of(o):
 
 
 def below(t, l, o, a, b, scale):
-    """omnikv, deltakv: the tokens before b that all heads of a layer attend to.
-    """
+    """omnikv, deltakv: tokens before b that a layer's heads attend to."""
     filters = filters_of(o)
     above = [f for f in filters if f < l]
     if not above or l in filters:
@@ -107,9 +106,8 @@ def below(t, l, o, a, b, scale):
 
 
 def kept(q, k, size, end, scale, o):
-    """h2o, snapkv: yields for each chunk its start, its end, and which tokens
-    before its end are stored or its own; for snapkv also for the decode steps.
-    q [heads, tokens, d]."""
+    """h2o, snapkv: yields each chunk's start, end, and which tokens before its
+    end are stored or its own; snapkv: decode steps, too. q [heads, n, d]."""
     votes = "window" in o
     keep, mass, budget = np.ones(q.shape[1], bool), np.zeros(end), o["budget"]
     recent = o["window"] if votes else budget // 2
@@ -148,8 +146,7 @@ def chunks(t, l, g, o, q, k, scale):
 
 
 def stored(t, l, o, k, v):
-    """A function: the keys and values [heads, tokens, d] stored when a chunk
-    begins at token a."""
+    """f(a): keys, values [heads, tokens, d] stored when a chunk starts at a."""
     if "stride" not in o or l in filters_of(o):
         return lambda a: (k, v)
     coded = as_coded(t, k, v, o)

@@ -33,8 +33,7 @@ def values(rows, method, target=None):
 
 
 def check_dense(rows):
-    """dense gives the model's greedy answer, to the token, without divergence;
-    and the answer is right."""
+    """dense gives the model's greedy answer, which is right, to the token."""
     model, tokens = load(MODEL, "f32")
     for x in LINES:
         ids = tokens(x["prompt"], return_tensors="pt")["input_ids"]
@@ -88,8 +87,7 @@ def check_refused(rows):
 
 
 def check_files():
-    """A missing file: the message says where it could be and what makes it, not
-    where this test looked."""
+    """A missing file: where it could be, what makes it; not where we looked."""
     rows, said = evaluate(*OPTIONS, "-m", "less,palu+int8", "-b", "25%", code=3)
     for name, key, by in ("less", "less:weights=", "train-hf less"), (
         "palu+int8", "palu:bases=", "train palu"):  # fmt: skip
@@ -130,9 +128,8 @@ def check_variants():
 
 
 def check_logits(item, asks):
-    """The log-likelihood is the mean over the answer's tokens. Tokens with
-    logits of -inf do not count. A number that is not finite is left out, and
-    the row says why."""
+    """The log-likelihood is the mean over the answer's tokens, without those
+    with logits of -inf. A row says which number is not finite."""
     own, (question,) = hf_models.model("Llama"), item.questions
 
     def rows(first):
@@ -169,8 +166,7 @@ def check_logits(item, asks):
 
 
 def check_database():
-    """Stored rows are not computed again; --again finds the same; shards add up
-    to the whole."""
+    """Stored rows are not computed again; --again agrees; so do shards."""
     words = *OPTIONS, "-m", "h2o", "-b", "25%"
     evaluate(*words, "--db", at("whole.db"), "-n")
     assert not os.path.exists(at("whole.db"))
@@ -231,8 +227,7 @@ def check_known(words, whole):
 
 
 def asked(path, sql):
-    """A query's number, from a database that another process may be writing; 0
-    before it has the table."""
+    """A query's number, of a database in use; 0 before it has the table."""
     with contextlib.closing(sqlite3.connect(path)) as db:
         try:
             return db.execute(sql).fetchone()[0]
@@ -272,8 +267,7 @@ def check_killed():
 
 
 def check_early():
-    """A library or database of another version is an error before a model is
-    loaded."""
+    """Another version of library or database: an error before models load."""
     def never(*_, **__):
         raise AssertionError("loaded")
 

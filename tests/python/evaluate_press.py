@@ -144,8 +144,7 @@ def check_bad():
 
 
 def check_database(rows):
-    """A press's rows are stored and found like others. They need our method's
-    row only for the budget."""
+    """A press's rows are stored and found; they need ours for the budget."""
     words = *OPTIONS, "-m", SAME[0], "-b", BUDGET, "--db", at("press.db")
     first, said = evaluate(*words)
     assert "3 to compute" in said, said

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small models of fixed random weights, and their greedy text, for tests that
-use transformers."""
+"""Small models of fixed random weights, and their greedy text, for tests."""
 
 import torch
 import transformers

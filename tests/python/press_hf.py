@@ -133,8 +133,7 @@ def mixed(layer, *of):
 
 
 def last(layer, module, cache, seen, n):
-    """Keeps the last five rows at every fourth step; adds its own for a while.
-    """
+    """Keeps the last five rows at every fourth step; for a while its own."""
     own = cache.layers[layer]
     if n > 1:
         cache.update(own.keys, own.values, layer)

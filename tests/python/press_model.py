@@ -25,8 +25,7 @@ SNAP = dict(window=16, kernel=7, pooling="avg")
 
 @torch.no_grad()
 def after(model, ids, press, new=6, question=QUESTION):
-    """Logits of the question and of `new` greedy tokens, as in kvpress's
-    pipeline; and the cache."""
+    """Logits of question and greedy tokens, like kvpress's pipeline; cache."""
     n, cache = ids.shape[1] - question, DynamicCache()
     decodes = isinstance(press, PrefillDecodingPress)
     with press(model) if press else contextlib.nullcontext():

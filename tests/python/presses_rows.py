@@ -116,8 +116,7 @@ def drawn(*shape):
 
 
 def made_up(press, model):
-    """Gives a press weights instead of downloading its own. Returns whether it
-    needs any."""
+    """Gives a press weights instead of a download. Returns whether it did."""
     c, name = model.config, type(press).__name__
     layers, heads, d = c.num_hidden_layers, c.num_key_value_heads, c.head_dim
     queries = c.num_attention_heads

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kvreplay record` with real models, the bundled one and small ones of random
-weights: needles, rows with column sums, layers, batches, continued runs, and
-bad input. record_hf.py KVTRACE KVREPLAY FOLDER TINY; needs torch, transformers.
-"""
+"""`kvreplay record` with the bundled model and small ones of random weights:
+needles, rows with column sums, layers, batches, continued runs, bad input.
+record_hf.py KVTRACE KVREPLAY FOLDER TINY; needs torch and transformers."""
 
 import errno
 import importlib.util

@@ -34,8 +34,7 @@ def passes():
 
 
 def by_hand(t, x):
-    """A pass's scores, {layer: [KV heads, tokens]}. t: the trace of prompt and
-    pass in one forward."""
+    """A pass's scores, {layer: [KV heads, tokens]}; t: prompt and pass."""
     found = {}
     for l in t.layers:
         q, k = t.q(l).astype(float), t.k(l).astype(float)
@@ -83,8 +82,7 @@ def check_scores():
 
 
 def check_spans():
-    """The context of a plain prompt, of a chat, and before a question; and the
-    text read to repeat it."""
+    """Contexts: a plain prompt, a chat, before a question; what is repeated."""
     tokens = transformers.AutoTokenizer.from_pretrained(MODEL)
 
     def bare(text):

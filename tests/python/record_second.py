@@ -92,8 +92,7 @@ def shift(_, args, kwargs):
 
 
 def check_turned(model, t, name):
-    """Keys and queries of shifted tokens are the recorded ones, rotated by the
-    recorded frequencies."""
+    """Shifted tokens have the recorded keys and queries, rotated further."""
     hook = decoder_of(model).register_forward_pre_hook(shift, with_kwargs=True)
     later = recorded(model, name + "_later")
     hook.remove()

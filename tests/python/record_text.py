@@ -90,8 +90,7 @@ def check_options():
 
 
 class Words:
-    """A tokenizer of words, each with the blank before it. ends: appends 1 to
-    every text."""
+    """A tokenizer of words with the blank before; ends: appends 1 to texts."""
 
     def __init__(self, ends=False):
         self.words, self.ends = ["<s>", "</s>"], ends
@@ -122,8 +121,7 @@ def asked(tokenizer=None, **line):
 
 
 def check_special():
-    """One start token, and no end token, because the text continues; printed
-    once."""
+    """One start token, and no end token, as the text continues; said once."""
     line = dict(prompt="b is 8 so b is", answer=" 8", source="b is 8")
     want, said = asked(**line), io.StringIO()
     assert want.ids[:2] == [0, 2] and len(want.ids) == 7, want

@@ -145,8 +145,7 @@ def check_pieces(torch, hf, SessionCache):
 
 
 def check_positional(torch, hf, SessionCache):
-    """kvpress, imported later, passes dropout as the sixth positional argument.
-    """
+    """kvpress, imported later, passes dropout as sixth positional argument."""
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS as known
 
     own = known["kvsession"]
@@ -216,8 +215,7 @@ def check_refused(torch, hf, SessionCache):
 
 
 def refused_however(hf, SessionCache):
-    """With another keyword for the cache; and a model that hides its recurrent
-    state."""
+    """Another keyword for the cache; a model that hides its recurrent state."""
     import inspect
 
     model = hf.model("Llama", attention="kvsession")
@@ -294,8 +292,7 @@ def half(model, SessionCache):
 
 
 def check_turned_otherwise(torch, hf, SessionCache):
-    """Longrope on one side of its limit, and NTK as it grows: a session equals
-    the model."""
+    """Longrope on one side of its limit and growing NTK: equal to the model."""
     for config in (
         dict(name="Phi3", **hf.longrope(N + NEW)),
         dict(name="Phi3", **hf.longrope(N - 9)),

@@ -186,7 +186,7 @@ class Driver:
     def answer(
         self, held: Sequence[Held], item: Item, question: Question, truth: Truth
     ) -> Answers:
-        """Each session's answer. Feeds the question and the tokens generated."""
+        """Each session's answer. Feeds the question and generated tokens."""
         first = truth.prompt.expand(len(held), -1)
         if question.tokens:
             first = self.by.feed(
