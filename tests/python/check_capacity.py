@@ -55,7 +55,7 @@ def block(n):
                                replace_with_linear=False))  # fmt: skip
 
 
-## --- one config of each kind, and its bytes -------------------------------
+# --- one config of each kind, and its bytes -------------------------------
 
 OSS = made(24, 64, 8, model_type="gpt_oss", head_dim=64, sliding_window=128,
            hidden_size=2880, intermediate_size=2880, vocab_size=201088,

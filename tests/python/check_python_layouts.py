@@ -177,7 +177,7 @@ class Layouts(Case):
                            "WHERE layout = 'base' ORDER BY step")
             mine = later.sum(1) * len(t.layers) * t.n_kv_heads * lane
             self.assertEqual(codes[:-1], [*mine])
-            # A token that leaves and returns stays stored here, not there.
+            # A token that leaves and returns stays here, but not in layouts.
             self.assertTrue(all(x >= y for x, y in zip(codes, alone)))
             self.near(seen, db + ".again.safetensors", outputs)
             self.stored(out, codes)
