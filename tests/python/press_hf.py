@@ -133,7 +133,7 @@ def mixed(layer, *of):
 
 
 def last(layer, module, cache, seen, n):
-    """Keeps the last five rows at every fourth step; for a while its own."""
+    """Keeps the last five at every fourth step; adds rows, but drops them."""
     own = cache.layers[layer]
     if n > 1:
         cache.update(own.keys, own.values, layer)
