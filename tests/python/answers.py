@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""answers.py DB VIEWS: read_evaluations of kvreplay.results has the
-rows and numbers of evaluations.csv and answer_values.csv in the folder VIEWS,
-which kvreport export made of the same database."""
+"""answers.py DB VIEWS: read_evaluations in kvreplay.results returns the rows
+and numbers in evaluations.csv and answer_values.csv of the folder VIEWS, which
+kvreport export made from the same database."""
 
 import csv
 import math

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kvreplay capacity`: check_capacity.py, the program being KVREPLAY.
+"""`kvreplay capacity`: check_capacity.py, with the program in KVREPLAY.
 
-What a request holds by the config.json of each kind of model, against numbers
-worked out by hand; each key that is understood changes something, each that is
-ignored nothing, and what is not known is refused by name. Users and speeds of
-made-up bytes; the roofline of models whose weights are published; the middle
-and the range of traces; and dense by Python against dense by a replay."""
+Compares the bytes of a request by the config.json of each kind of model with
+numbers worked out by hand. Each understood key changes something, each ignored
+key nothing, and unknown keys are refused by name. Also checks users and speeds
+for made-up bytes; the roofline of models with published weights; the median and
+range of traces; and dense by Python against dense by a replay."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def check(what, good, said=""):
 
 
 def made(layers, heads, kv=None, **more):
-    """A config; what is None is not in it."""
+    """A config; keys with None are left out."""
     found = dict(zip(OF, (layers, heads, kv)), **more)
     return {k: x for k, x in found.items() if x is not None}
 
@@ -55,7 +55,7 @@ def block(n):
                                replace_with_linear=False))  # fmt: skip
 
 
-# --- a config of each kind, and what it holds -----------------------------
+# --- one config of each kind, and its bytes -------------------------------
 
 OSS = made(24, 64, 8, model_type="gpt_oss", head_dim=64, sliding_window=128,
            hidden_size=2880, intermediate_size=2880, vocab_size=201088,
@@ -83,7 +83,7 @@ HYBRID = made(40, 32, 8, model_type="granitemoehybrid", hidden_size=4096,
 SCOUT = made(48, 40, 8, model_type="llama4_text", head_dim=128,
              attention_chunk_size=C)  # fmt: skip
 SLIDE = ["sliding_attention"] * 4 + ["full_attention"]
-# Name, config, bytes a user of C + O tokens, bytes of states.
+# Name, config, bytes of a user after C + O tokens, bytes of states.
 HELD = [
     ("llama", made(32, 32, 8, model_type="llama", hidden_size=4096),
      32 * 8 * 256 * 2 * T, 0),
@@ -116,7 +116,7 @@ HELD = [
         block(8), block(4), block(None),
         dict(attention=dict(replace_with_linear=True))]),
      (8 + 16) * 256 * 2 * T, 0),
-    # 8,194 tokens: the third chunk has begun, 2 tokens of it.
+    # After 8,194 tokens the third chunk has 2.
     ("llama 4", made(8, 40, 8, model_type="llama4_text", head_dim=128,
                      attention_chunk_size=4096),
      8 * 256 * 2 * (2 * T + 6 * 2), 0),
@@ -164,7 +164,7 @@ HELD = [
     *((x, {**made(4, 8, 4, head_dim=256, sliding_window=64), x: 4},
        4 * 512 * 2 * (T + 3 * 63), 0)
       for x in ("sliding_window_pattern", "_sliding_window_pattern")),
-    # What a config leaves out is what transformers has, and null is none.
+    # Omitted keys have transformers' defaults; null means none.
     *((x, made(5, 8, 4, model_type=x, head_dim=64, global_head_dim=64,
                num_kv_shared_layers=0, layer_types=SLIDE),
        4 * 128 * 2 * (T + 4 * (n - 1)), 0) for x, n in (
@@ -191,24 +191,24 @@ def held():
         got = m.dense(C, O, 1)
         check(name, (got.bytes, m.state) == (kept, state),
               f"{got.bytes} and {m.state}, not {kept} and {state}")
-    # Each rank holds the latent whole, and an eighth of the heads.
+    # Each rank holds the whole latent, but an eighth of the heads.
     x = model(LITE).dense(C, O, 16)
     check("a latent's ranks", (x.fullest, x.of) == (1, 1), x)
     x = model(HELD[0][1]).dense(C, O, 8)
     check("ranks of heads", (x.fullest, x.of) == (1, 8), x)
-    # A token after a chunk of all 48 layers that was full: the most is before.
+    # The first token after a full chunk frees it, so the peak is before it.
     x = model(SCOUT)
     for c, chunks in (C, 1), (C + 1, 1), (2 * C + 1, 2):
         got = x.dense(c, O, 1).peak
         check(f"full chunks, {c}", got == 4096 * C * (12 * chunks + 36), got)
-    # Of 10 layers that share 2 see all; of the others 8 read a window.
+    # Of the 10 layers that share a cache, 2 see all tokens and 8 a window.
     x = model(HELD[8][1]).dense(C, O, 1)
     check("read by sharers", x.read == 2048 * (
         (4 + 2) * (C + 1.5) + (16 + 8) * 512), x.read)  # fmt: skip
 
 
 def other(value):
-    """The value of a key, changed."""
+    """Another value for a key."""
     if isinstance(value, bool):
         return not value
     if isinstance(value, list):
@@ -219,7 +219,7 @@ def other(value):
 
 
 def changes(of):
-    """Keys of which another value is another model, or is refused."""
+    """Keys for which another value is refused or gives another model."""
     found, said = set(), model(of)
     for key in of:
         if key in ("block_configs", "model_type"):
@@ -276,7 +276,7 @@ def each_key():
         check(what, said in refused(of), refused(of))
 
 
-# What published models of several towers have beside that of text.
+# Keys of published models with several towers, besides the language model.
 WRAPPED = {
     "internvl": dict(
         downsample_ratio=.5, dynamic_image_size=True, force_image_size=448,
@@ -295,7 +295,7 @@ WRAPPED = {
 }  # fmt: skip
 
 
-# --- users, and tokens a second -------------------------------------------
+# --- users, and tokens/s --------------------------------------------------
 
 ONE = Model("m", 1, 1, "F16", [Cache(0, 1, 1, 1, 0)])
 
@@ -310,25 +310,25 @@ def stored(n, peak=None, read=0.0, fullest=1, of=1, attended=0.0):
 
 
 def users():
-    n = at("made-80g", 4, 2, 24 * 10**9)  # 60e9 a device
+    n = at("made-80g", 4, 2, 24 * 10**9)  # 60e9 bytes per device
     big = 20 * 10**9
     check("room", n.room() == 60 * 10**9, n.room())
     for what, x, fits in [
             ("flat", stored(big, of=2), 12),
-            # the fullest of two ranks has 3/4: 15e9 a user, not the mean
+            # the fuller of two ranks has 3/4: 15e9 per user, not the mean
             ("fullest", stored(big, fullest=3, of=4), 8),
-            # 12.5e9 more for the one in its prefill: 47.5e9 / 10e9
+            # 12.5e9 more for the user in prefill: 47.5e9 / 10e9
             ("drops", stored(big, 45 * 10**9, of=2), 8)]:
         check(what, n.fit(x, x.bytes, x.peak) == fits)
     x = stored(big, of=2)
-    # 5e9 of state on each rank: 60e9 / 15e9
+    # 5e9 bytes of state on each rank: 60e9 / 15e9
     wide = n._replace(model=ONE._replace(state=10 * 10**9))
     check("state", wide.fit(x, x.bytes, x.peak) == 8)
     full = n._replace(weights=200 * 10**9)
     check("nobody", full.fit(x, x.bytes, x.peak) == 0)
     m = ONE._replace(weights=Weights(3350000000, 3350000000))
     n = at("made-80g", 2, 1, 6700000000, m)
-    # 2 ms of weights, and 1 ms of a cache, twice: of four users two a device
+    # 2 ms for weights, 1 ms for each cache: two of four users per device
     speed, binds = n.speed(stored(1, read=3.35e9), 4)
     check("speed", abs(speed - 1000) < 1e-6 and binds == "weights", speed)
     check("cache", n.speed(stored(1, read=3.35e9), 6)[1] == "cache")
@@ -337,12 +337,12 @@ def users():
     many = n._replace(model=m._replace(
         caches=[Cache(0, 1, 1, 1, 10**9)]))  # fmt: skip
     check("sums", many.speed(stored(1, attended=1e6), 4)[1] == "arithmetic")
-    # a state is read, as a cache is: 2 ms of weights and 1 ms of it
+    # the state is read like a cache: 2 ms for weights, 1 ms for the state
     state = n._replace(model=m._replace(state=3350000000))
     check("state's reads", abs(state.speed(stored(1), 2)[0] - 2 / .003) < 1e-6)
 
 
-# Weights and what a token is multiplied with, as published.
+# Weights, and weights that a token is multiplied with, as published.
 COUNTED = [
     ("qwen2.5-7b", made(28, 28, 4, model_type="qwen2", hidden_size=3584,
                         intermediate_size=18944, vocab_size=152064),
@@ -363,19 +363,19 @@ COUNTED = [
 
 
 def rooflines():
-    # 80 weights of 8 experts, 10 of the rest, 10 that are looked up
+    # 80 weights in 8 experts, 10 others, 10 in a looked-up embedding
     w = Weights(100, 30, 10, 8, 2)
     check("one token's experts", w.read(1) == 10 + 20, w.read(1))
     check("two users'", w.read(2) == 10 + 10 * 8 * (1 - .75**2), w.read(2))
     for name, of, whole, active in COUNTED:
         got = model(of).weights
         check(name, got[:2] == (whole, active), got)
-    # Those of a tower are not known.
+    # Models with encoders for images or sound have unknown weights.
     for x in "vision_config", "audio_config":
         got = model({"text_config": OSS, x: dict(depth=2)}).weights
         check(x, got == Weights(), got)
         check(x, model({"text_config": OSS, x: None}).weights.all)
-    # Nobody's count: what is looked up is not read, experts are not known.
+    # Weights given in bytes: an embedding is not read; experts are unknown.
     llama = made(1, 8, head_dim=8, hidden_size=64, vocab_size=1000)
     for of, read in [(llama, 10**9 - 128000),
                      ({**llama, "tie_word_embeddings": True}, 10**9),
@@ -383,7 +383,7 @@ def rooflines():
         got = at("h200", 1, 1, 10**9, model(of)).read(1)
         check("weights by bytes", got == read, got)
     # 3350 / (15.14 + 0.16) and 4800 / (7.22 + 0.03), GB of weights and cache;
-    # one user is on one device, however many there are
+    # one user runs on one device, however many there are
     for name, gpu, n, speed in (("qwen3-8b", "h100-80g", "1", 219),
                                 ("gpt-oss-20b", "h200", "1", 662),
                                 ("gpt-oss-20b", "h200", "8", 662)):
@@ -400,7 +400,7 @@ def said(*words):
 
 
 def measured():
-    """The middle and the range of 20 traces, and of one."""
+    """The median and the range of 20 traces, and of one trace."""
     n = at("made-80g", 1, 1, 10**9)
     found = [stored(1000 + i)._asdict() for i in range(20)]
     x = dict(method="x", budget="", named=1, measured=found)
@@ -414,7 +414,7 @@ def measured():
 
 
 def as_replayed():
-    """Dense by arithmetic is what a replay of lengths holds and reads."""
+    """Dense by arithmetic agrees with a replay of lengths."""
     for name in "gpt-oss-20b", "gemma-3-12b", "tiny":
         for c, o, tp in (300, 50, 1), (100, 60, 2), (1020, 8, 4):
             found = json.loads(said(
@@ -427,8 +427,8 @@ def as_replayed():
 
 
 def elsewhere():
-    """What lies in the user's folder is not run, and a folder without
-    config.json hides no model."""
+    """Files in the user's folder are not run, and a folder without config.json
+    does not hide a model with its name."""
     asked = ("kvreplay", "capacity", "-M", "tiny", "-w", "1e9", "-g", "l40",
              "-c", "64", "-m", "dense")  # fmt: skip
     was = os.getcwd()

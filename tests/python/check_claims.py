@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kvreplay claims`: check_claims.py SOURCE FOLDER; the programs are those of
+"""`kvreplay claims`: check_claims.py SOURCE FOLDER, with the programs in
 KVREPLAY and KVTRACE.
 
-Each condition of each claim with planted numbers, every verdict that it can
-reach; which row decides; queries of device and answers on planted tables; the
-command on a small made trace, against numbers worked out by hand, and again,
-where nothing is run twice; what is refused. And analysis/CLAIMS.md is what the
-command prints of analysis/claims.json, whose rows of devices and answers are
-those of the committed CSV."""
+Plants numbers for each condition of each claim, to reach all its verdicts, and
+numbers of devices and answers. Checks which row decides; the command on a small
+made trace, against numbers worked out by hand; that a second run runs nothing
+again; and refusals. Also: `--from analysis/claims.json` prints
+analysis/CLAIMS.md, with rows of devices and answers from the committed CSV."""
 
 import contextlib
 import io
@@ -35,8 +34,8 @@ from kvreplay.claims.table import (HOLDS, NOT, SIZE, UNASKED, UNCHECKED, Table,
 TABLE = Table()
 CLAIMS = TABLE.claims()
 BY = {x["number"]: x for x in CLAIMS}
-# Number and look: names of its columns, then values that hold, of which the
-# direction holds (None: there is none), and that do not.
+# Number and look: column names, then values for which the claim holds, for
+# which only the direction holds (None: impossible), and for which it fails.
 PLANTED = {
     ("1", 0): ("least", [.61], None, [.59]),
     ("2", 0): ("close_least", [.51], [.3], [.25]),
@@ -79,16 +78,16 @@ PLANTED = {
 
 
 def judge(number, at, row):
-    """The verdict on a row of a look."""
+    """The verdict for a row of a look."""
     return TABLE.judged(BY[number], at, row)["verdict"]
 
 
 def check_verdicts():
-    """Every condition, by planted numbers; none is left out."""
+    """Every condition, with planted numbers."""
     decide = {(x["number"], i) for x in CLAIMS
               for i, look in enumerate(x["looks"]) if not look["beside"]}
     assert decide == {*PLANTED}, decide ^ {*PLANTED}
-    for x in CLAIMS:  # what is shown is not planted
+    for x in CLAIMS:  # the values shown are not planted
         for look in x["looks"]:
             look["shows"] = ""
     for (number, at), (names, *rows) in PLANTED.items():
@@ -103,8 +102,7 @@ def check_verdicts():
 
 
 def check_deciding():
-    """The weakest row decides, what stands beside never; where nothing was
-    found, or there is nothing to find, nothing was asked."""
+    """The weakest row decides, but never rows `beside`; no rows: not asked."""
     looks = [dict(kind=k, shows="{x}", holds="x > 2", direction=d, beside=b,
                   runs=[]) for k, d, b in (
         ("replay", "x > 1", 0), ("replay", "x > 1", 0),
@@ -146,8 +144,7 @@ def check_deciding():
 
 
 def one(number, at, tables):
-    """The rows of a look on planted tables, {name: CSV}, and their verdicts and
-    sentences."""
+    """A look's rows on planted {name: CSV}, with verdicts and sentences."""
     table, claim = Table(), BY[number]
     for name, text in tables.items():
         table.fill_csv(name, io.StringIO(text))
@@ -157,7 +154,7 @@ def one(number, at, tables):
 
 
 def check_queries():
-    """Of what a device and a model said."""
+    """Rows of devices and of answers."""
     path = os.path.join(SOURCE, "analysis", "gpu-runs", "2026-11-26-h100",
                         "kernels.csv")  # fmt: skip
     with open(path, encoding="utf-8") as f:
@@ -170,7 +167,7 @@ def check_queries():
     ((_, said, text),) = one(
         "24", 0, {"device": device.replace("0.002252", "0.0125")})
     assert said == NOT and "1.25%" in text
-    # A task for itself, prose without right answers; none that dense fails.
+    # One row per task. Prose has no right answers; dense fails one task.
     head = "model,task,method,asked,items,loglik,exact,measurable\n"
     text = head + "".join(
         f"m,{t},{m},,4,{x * size},{exact},{can}\n"
@@ -184,13 +181,13 @@ def check_queries():
                     start + "K8V4 -0.05, K4V8 -3.00; right of 4: dense 2, "
                     "K8V4 2, K4V8 2"], said  # fmt: skip
     assert not one("23", 1, {"answers": text.replace("k4v8", "k4v4")})
-    # Rows a token and rows that are sums are not subtracted.
+    # Means per token and sums are not subtracted from each other,
     each = text.replace("loglik", "loglik_token")
     assert [x["how"] for x, *_ in one("23", 1, {"answers": each})] == [
         "averaged over"] * 2
     mixed = {"answers": each.replace("m,t,dense,,4,-1,", "m,t,dense,,4,,")}
     assert len(one("23", 1, mixed)) == 1
-    # Nor are rows whose tokens are of some of the questions.
+    # nor are means over only some of the questions.
     some = text.replace("measurable\n", "measurable,loglik_some\n").replace(
         "m,t,k8v4,,4,-1.05,0.5,1\n", "m,t,k8v4,,4,-1.05,0.5,1,1\n")
     assert len(one("23", 1, {"answers": some})) == 1
@@ -202,7 +199,7 @@ def check_queries():
 
 
 def claims(*words, code=0):
-    """The command; what it prints."""
+    """Runs the command; returns what it prints."""
     env = dict(os.environ)
     if not env.get("KV_INSTALLED"):
         env["PYTHONPATH"] = PACKAGE
@@ -213,7 +210,7 @@ def claims(*words, code=0):
 
 
 def check_command():
-    """A made trace, twice into one database."""
+    """Runs a made trace twice into one database."""
     trace, db = (os.path.join(FOLDER, x) for x in ("c.safetensors", "c.db"))
     subprocess.run(["kvtrace", "synth", "-q", "-o", trace, "-t", "400", "-p",
                     "200"], check=True)  # fmt: skip
@@ -225,7 +222,7 @@ def check_command():
     assert row["9"]["gb"] == 8e-9 * 131072 * 2 * 32 * 8 * 128 * 2
     assert row["27"] == {"gib": 2, "mib": 64}
     assert row["14"]["x"] == .98 ** 300
-    # zsmerge holds 180 entries from the first step on, dense all.
+    # zsmerge holds 180 entries from the first step on; dense holds all.
     dense = found["13"]["rows"][1]["row"]
     assert dense["grows"] == 1 and 1.99 < dense["dense"] < 2.01, dense
     assert dense["steps"] == 200, dense
@@ -256,7 +253,7 @@ def check_refused():
     assert "is not what" in claims("--from", f.name, code=3)
     with open(os.path.join(SOURCE, "analysis", "claims.json")) as kept:
         text = kept.read()
-    for column in "steps", "grows":  # of a sentence, and of a condition
+    for column in "steps", "grows":  # in a sentence and in a condition
         with open(os.path.join(FOLDER, "old.json"), "w") as old:
             old.write(text.replace(f'"{column}"', '"other"'))
         assert "is not what" in claims("--from", old.name, code=3)
@@ -270,7 +267,7 @@ def check_refused():
 
 
 def check_committed():
-    """analysis/CLAIMS.md is printed, and its verdicts are those of now."""
+    """analysis/CLAIMS.md is up to date, with today's verdicts."""
     path = os.path.join(SOURCE, "analysis", "claims.json")
     with open(path, encoding="utf-8") as f:
         kept = json.load(f)

@@ -1,29 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_docs.py TREE KVREPLAY KVTRACE [--all | --update] [PAGE...]
 
-Are the pages true? Of every .md of the tree (or these pages): each link leads
-to a file, and to a heading of it; each block that begins with a command of
-ours is what that command prints; each table that says what it is made of is
-made of that. One line a difference, exit code 1; standard library only.
+Checks the .md pages of the tree, or the PAGEs: each link leads to a file and a
+heading that exist; each block that starts with one of our commands shows what
+the command prints; each table with a recipe shows its result. Prints one line
+per difference; exit code 1. Standard library only.
 
-A block of code shows a command where its first line, and no other, begins with
-"$ kvreplay" or "$ kvtrace"; "..." alone on a line leaves lines out. A table
-says what it is made of in a remark above it:
+A code block shows a command if its first line, and no other, starts with
+"$ kvreplay" or "$ kvtrace". A line "..." leaves lines out. A table has its
+recipe in a comment above it:
 
     <!-- table
-    csv NAME.csv ...   the numbers, beside the page: the table t, others by
-                       the names of their files; and, or instead:
-    $ kvreplay ...     commands that print them, at the top of the tree: t is
-                       the rows of run, capacity or kvtrace prefill, and what
-                       kvtrace info says (of a list, how long it is); others
-                       fill the database that is asked
-    keep SELECT ...    what of them is in the file
-    show SELECT ...    the rows of the table; columns behind these are prose
+    csv NAME.csv ...   numbers in files beside the page: the table t, and tables
+                       named after the files; and, or instead:
+    $ kvreplay ...     commands that print them, run at the top of the tree: t
+                       has the rows of run, capacity or kvtrace prefill, and
+                       what kvtrace info prints (for a list, its length); other
+                       commands fill the database
+    keep SELECT ...    the part to keep in the file
+    show SELECT ...    the table's rows; more columns of a table are prose
     -->
 
-The same file may stand above several tables: one of them says how it is made.
-Where there is a file the commands run with --all alone: they take long. With
---update files and tables are written instead; whoever does reads the diff.
+Several tables can use one file: one of them has its recipe. Tables with a file
+are only made with --all, which is slow. --update writes files and tables.
 """
 import csv
 import io
@@ -38,14 +37,14 @@ import sys
 import tempfile
 
 MARK = re.compile(r"<!-- table\n(.*?)-->\n+((?:\|[^\n]*\n)+)", re.S)
-# Commands whose last digits may differ from machine to machine.
+# Commands whose last digits can differ between machines.
 NUMPY = "attention", "residuals", "selection"
 CODE = re.compile(r"(?<=\n\n)    \$ (kvreplay|kvtrace) .*\n"
                   r"(?:    .*\n|\n(?=    ))+")
 
 
 def pages(top):
-    """Paths of all pages below top, builds within it apart."""
+    """Paths of all pages below top, except in builds."""
     for folder, inner, names in os.walk(top):
         if folder != top and "config.status" in names:
             inner[:] = []
@@ -58,14 +57,14 @@ def pages(top):
 # --- links ---
 
 def prose(text):
-    """The page without remarks, blocks of code and code within lines."""
+    """The page without comments, code blocks and inline code."""
     text = re.sub(r"<!--.*?-->", "", text, flags=re.S)
     text = re.sub(r"^    .*$", "", text, flags=re.M)
     return re.sub(r"`[^`]*`", "", text)
 
 
 def anchors(path):
-    """What links may name in a page: its headings, as they are linked to."""
+    """Anchors of a page's headings."""
     with open(path, encoding="utf-8") as f:
         heads = re.findall(r"^#+ (.*)$", f.read(), flags=re.M)
     heads = [re.sub(r"\]\([^)]*\)", "", x).lower() for x in heads]
@@ -88,7 +87,7 @@ def links(path, text):
 # --- commands ---
 
 def run(tree, command, *more):
-    """What one of our commands prints, from the top of the tree."""
+    """The output of one of our commands, run at the top of the tree."""
     words = shlex.split(command)
     done = subprocess.run([tree.program[words[0]], *words[1:], *more],
                           cwd=tree.top, stdout=subprocess.PIPE,
@@ -99,7 +98,7 @@ def run(tree, command, *more):
 
 
 def shows(tree, block):
-    """None, or how the block differs from what its command prints."""
+    """How the block differs from its command's output, or None."""
     lines = [x[4:].rstrip() for x in block.rstrip().split("\n")]
     n = 1
     while lines[n - 1].endswith("\\"):
@@ -126,8 +125,7 @@ def shows(tree, block):
 # --- tables ---
 
 def fill(db, lines, name="t"):
-    """Adds rows of comma-separated lines to a table, as texts: numbers of a
-    file are shown with the digits that it has."""
+    """Adds rows of CSV to a table, as text, to keep the digits of numbers."""
     rows = csv.DictReader(lines)
     columns = list(rows.fieldnames)
     names = ", ".join('"%s"' % x.replace(".", "_") for x in columns)
@@ -138,7 +136,7 @@ def fill(db, lines, name="t"):
 
 
 def computed(tree, commands, scratch):
-    """A database in which all that the commands find is."""
+    """A database with all results of the commands."""
     path = os.path.join(scratch, "computed.db")
     if os.path.exists(path):
         os.remove(path)
@@ -171,7 +169,7 @@ def of_files(paths):
 
 
 def wilson(k, n):
-    """The 95 % interval of a share, k of n, by Wilson."""
+    """Wilson's 95 % interval of the share k / n."""
     z = 1.959963984540054 ** 2
     k, n = round(float(k)), int(n)
     half = math.sqrt(z * (k * (n - k) / n + z / 4))
@@ -194,7 +192,7 @@ def select(db, query):
 
 
 def kept(db, query):
-    """What a file of numbers should be."""
+    """The contents that a file of numbers should have."""
     names, rows = select(db, query)
     lines = [names, *[["" if x is None else x for x in r] for r in rows]]
     out = []
@@ -205,7 +203,7 @@ def kept(db, query):
 
 
 def recipe(text):
-    """The remark above a table, by its words; lines go on until the next."""
+    """A table's recipe by keyword. A line continues until the next keyword."""
     made = {"csv": "", "$": [], "keep": "", "show": ""}
     for line in text.split("\n"):
         word, _, rest = line.strip().partition(" ")
@@ -223,7 +221,7 @@ def recipe(text):
 
 
 def close(a, b):
-    """Two files of numbers agree to 1e-6."""
+    """Do two files of numbers agree to 1e-6?"""
     a, b = (list(csv.reader(io.StringIO(x))) for x in (a, b))
 
     def alike(x, y):
@@ -237,7 +235,7 @@ def close(a, b):
 
 
 def rows_of(tree, path, made, scratch):
-    """The rows that a table should have; a stale file is an error."""
+    """The rows that a table should have. An outdated file is an error."""
     files = [os.path.join(os.path.dirname(path), x)
              for x in made["csv"].split()]
     if made["$"] and (tree.update or tree.all or not made["csv"]):
@@ -261,7 +259,7 @@ def cells(line):
 
 
 def table(tree, path, match, scratch):
-    """The table as it should be, and what differs."""
+    """The table as it should be, and a sentence if it differs."""
     lines = match[2].rstrip("\n").split("\n")
     want = [[str(x) for x in r]
             for r in rows_of(tree, path, recipe(match[1]), scratch)]

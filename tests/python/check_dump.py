@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""traces/examples/dump_vllm.py against a stub of vLLM's interface: a trace is
-served by ranks, in pieces of its prompt and single steps, with rows of padding
-and with calls that have no request; what they dump packs into the same q, k, v
-and o. With torch's tensors where Python has them, else with made-up ones.
+"""traces/examples/dump_vllm.py with a stub of vLLM's interface: ranks serve a
+trace, its prompt in pieces and then single steps, with padding rows and with
+calls without a request. The dump packs into the same q, k, v and o. Uses
+torch's tensors if Python has them, else made-up ones.
 
 usage: check_dump.py KVTRACE FOLDER EXAMPLES
 """
@@ -24,7 +24,7 @@ except ImportError:
 
 
 class Made:
-    """As much of a tensor as the dump touches: bytes and a shape."""
+    """The part of a tensor's interface that the dump uses."""
 
     def __init__(self, data, shape, dtype):
         self.bytes, self.shape, self.dtype = data, shape, dtype
@@ -52,7 +52,7 @@ class Made:
 
 
 def tensor(data, tokens, width, dtype):
-    """[tokens, heads * d], as vLLM's models give q, k and v."""
+    """[tokens, heads * d], the layout of q, k and v in vLLM's models."""
     name = {"F16": "float16", "BF16": "bfloat16", "F32": "float32"}[dtype]
     if not torch:
         return Made(data, (tokens, width), "torch." + name)
@@ -108,7 +108,7 @@ def stub(dump):
     if not torch:
         sys.modules["torch"] = types.SimpleNamespace(uint8=None)
 
-    class Worker(dump.Dump):  # as vLLM makes it: worker_extension_cls
+    class Worker(dump.Dump):  # like vLLM's worker_extension_cls
         def __init__(self, ranks, kv_heads, n_layers, layers, rope):
             self.parallel_config = types.SimpleNamespace(
                 tensor_parallel_size=ranks)
@@ -127,7 +127,7 @@ def stub(dump):
 
 
 def serve(layers, tensors, at, first, n, pad):
-    """One forward of a rank: tokens first.. of every layer, and `pad` rows."""
+    """A rank's forward: tokens first.. in every layer, and `pad` rows."""
     for name, module in layers.items():
         l = name.split(".")[2]
         given = []
@@ -161,14 +161,14 @@ def check(dump, path, folder, ranks, rope, windows, softcap, sinks):
         other = {"model.layers.3.linear_attn": types.SimpleNamespace()}
         workers.append(Worker(ranks, kv, n_layers, {**other, **layers}, rope)
                        .dump_to(folder))
-        CONTEXT.attn_metadata = None  # vLLM measures its memory
+        CONTEXT.attn_metadata = None  # when vLLM measures its memory
         serve(layers, tensors, at, 0, 4, 0)
         for first, n in pieces(prompt, tokens, 50):
             one = types.SimpleNamespace(query_start_loc=[0, n],
                                         seq_lens=[first + n])
             CONTEXT.attn_metadata = dict.fromkeys(layers, one)
             serve(layers, tensors, at, first, n, 3)
-    workers = json.loads(json.dumps(workers))  # they are other processes
+    workers = json.loads(json.dumps(workers))  # as from other processes
     said = dump.trace_json(workers, list(range(tokens)), prompt, "stub")
     with open(f"{folder}/trace.json", "w") as f:
         json.dump(said, f)
@@ -182,7 +182,7 @@ def check(dump, path, folder, ranks, rope, windows, softcap, sinks):
 
 
 def check_refused(dump):
-    """Two requests at once, and layers that a trace has no words for."""
+    """Two requests at once, and layers that a trace cannot hold."""
     for change, words in (
             (lambda x: setattr(x, "kv_sharing_target_layer_name", "y"),
              "another layer's KV cache"),
@@ -212,7 +212,7 @@ def check_refused(dump):
 
 
 def check_page(dump, page):
-    """PACK.md shows the function that is tested here."""
+    """PACK.md shows the function tested here."""
     lines = inspect.getsource(dump.append).rstrip().splitlines()
     with open(page) as f:
         shown = f.read()

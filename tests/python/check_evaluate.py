@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of `kvreplay evaluate` needs no torch: which method is asked at which
-budget, files that methods read, and the table of rows made up here.
-check_evaluate.py SOURCE FOLDER; the program is that of KVREPLAY."""
+"""The parts of `kvreplay evaluate` that need no torch: methods and their
+budgets, files that methods read, and the table, for made-up rows.
+check_evaluate.py SOURCE FOLDER, with the program in KVREPLAY."""
 
 import os
 import sys
@@ -27,8 +27,8 @@ def usage(says, *words):
 
 
 def check_asks():
-    """dense first, each method at the budgets that it has a parameter for, and
-    without one for the others."""
+    """dense first; each method at the budgets that set one of its parameters,
+    and once without, if there are others."""
     found = KNOWN.asks("snapkv,kivi,h2o:budget=64,quest+int4",
                        "mean:25%,20%,512")  # fmt: skip
     mean, share, count = ("mean", "mean:25%"), ("prompt", "20%"), (
@@ -36,7 +36,7 @@ def check_asks():
     assert found == [
         Ask("dense"),
         *(Ask("snapkv", *x) for x in (mean, share, count)),
-        Ask("kivi", *mean), Ask("kivi"),  # of bits: no share sets them
+        Ask("kivi", *mean), Ask("kivi"),  # bits: a share does not set them
         Ask("h2o:budget=64"),
         *(Ask("quest+int4", *x) for x in (mean, share, count)),
     ], found  # fmt: skip
@@ -50,8 +50,8 @@ def check_asks():
 
 
 def check_files():
-    """A file is found by the digest of the model, whatever it is called; what a
-    user typed stays; a row does not know where files lay."""
+    """The model's digest finds a file, whatever its name. Typed text stays. A
+    row has no folders of files."""
     digest, there = "ab" * 32, os.path.join(FOLDER, "a:b,c")
     os.mkdir(there)
     path = os.path.join(there, "less.x.safetensors")
@@ -81,8 +81,8 @@ def row(task, item, method, target=None, status="ok", question=0, **values):
 
 
 def check_table():
-    """Right answers, means, bytes as shares of dense's for the same question,
-    a mark where a mean is of some rows."""
+    """Right answers, means, bytes as shares of dense's for the same questions,
+    and a mark on means over only some rows."""
     dense = {"kl": 0.0, "agree": 4.0, "loglik_token": -1.0}
     less = {"kl": 0.5, "agree": 2.0, "loglik_token": -3.0, "exact": 1.0}
     rows = [
@@ -94,8 +94,8 @@ def check_table():
         row("a", "1", "tova", "25%", **less, **{"bytes.mean": 300.0}),
         row("a", "0", "less", "25%", "refused"),
         row("a", "0", "kivi", **less, **{"bytes.mean": 500.0}),
-        row("a", "1", "kivi", agree=3.0, loglik=-6.0),  # one that lacks its kl
-        row("a", "0", "quant", agree=3.0, loglik=-6.0),  # a sum
+        row("a", "1", "kivi", agree=3.0, loglik=-6.0),  # without kl
+        row("a", "0", "quant", agree=3.0, loglik=-6.0),  # only a sum
     ]
     lines = table(rows).split("\n")
     assert lines == [
@@ -115,8 +115,8 @@ def check_table():
 
 
 def check_tasks():
-    """Of several tasks each stands by itself, and what dense answers to less
-    than 60 % counts nowhere; nor does what nobody judges count as wrong."""
+    """Several tasks have separate columns. A task that dense answers less than
+    60 % right does not count; unjudged answers do not count as wrong."""
     rows = [
         row("a", "0", "dense", exact=1.0, loglik_token=-1.0),
         row("a", "0", "h2o", exact=0.0, loglik_token=-2.0),
@@ -139,8 +139,7 @@ def check_tasks():
 
 
 def check_needless():
-    """Of budgets of more than the prompt, at which nothing was dropped, one is
-    named."""
+    """If budgets exceed the prompt, so that nothing was dropped, names one."""
     some = [dict(row("a", "0", "dense", **{"open.cr": 1.0}), budget=None,
                  prompt_len=100)]
     some += [

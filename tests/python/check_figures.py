@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""check_figures.py FILE DB: gives the runs of DB the numbers of FILE, so that
-means and shares can be worked out by hand.
+"""check_figures.py FILE DB: gives the runs in DB the numbers in FILE, from
+which means and shares can be worked out by hand.
 check_figures.py FILE DB CSV PAGE: compares what kvreport made of that DB with
-FILE: the views that it exported to the folder CSV, and the figures of PAGE.
-Standard library only.
+FILE: the views exported to the folder CSV, and the figures in PAGE. Standard
+library only.
 
-FILE has these lines. A line that begins with a space continues the line above
-it; # begins a comment.
+FILE has these lines. A line that begins with a space continues the previous
+one. # begins a comment.
   run N SPEC            The two runs whose specification matches SPEC (* stands
                         for any text) have the number N: an output error of N,
                         N % of dense's bytes stored, N % of the tokens dropped.
@@ -15,20 +15,19 @@ it; # begins a comment.
   set SQL               Another change. n(run_id) is the number of a run;
                         floats(X, N) is a column of N floats X.
   view NAME [COLUMN=REGEX]..: COLUMN..
-                        The lines below it are the rows of the view whose
-                        columns match, with these columns. A number may be
-                        written as a fraction.
+                        The lines below are the view's rows whose columns match,
+                        with these columns. A number can be a fraction.
   page NAME squares TITLE
-                        The lines below it are the numbers in that map.
+                        The lines below are the numbers in that map.
   page NAME shades TITLE
-                        Below it: ROW COLUMN OPACITY of some of its squares.
+                        Below: ROW COLUMN OPACITY of some of its squares.
   page NAME places ACROSS UP
   page NAME bars N
-  page NAME lines       The lines below it are the tips of the figure, in any
-                        order; without lines they are not compared. ACROSS, UP
-                        and N say which number of its tip decides where a mark
-                        is, or how long a bar is: 2 is the second, 2log its
-                        logarithm, - none. Lines follow the rows of the view.
+  page NAME lines       The lines below are the figure's tooltips, in any order;
+                        without lines they are not compared. ACROSS, UP and N
+                        say which number in its tooltip gives a mark's place or
+                        a bar's length: 2 is the second, 2log its logarithm, -
+                        none. Lines follow the rows of the view.
   says NAME             The figure contains the lines below it."""
 
 import csv
@@ -120,7 +119,7 @@ def figure(page, name):
 
 
 def straight(pairs, what, by=1.5):
-    """Places follow their numbers along a line that is not level."""
+    """Places are a linear function of their numbers, not constant."""
     pairs = sorted(pairs)
     (x0, y0), (x1, y1) = pairs[0], pairs[-1]
     assert x1 > x0 and y1 != y0, f"{what}: one place"
@@ -130,7 +129,7 @@ def straight(pairs, what, by=1.5):
 
 
 def number(tip, which):
-    """The which-th number of a tip behind its name; `1log`: its logarithm."""
+    """The which-th number in a tooltip after its name; `1log`: its log."""
     of = re.split("[:;]", tip, maxsplit=1)[1]
     of = re.findall(r"(?<= )-?[\d.]+(?:e-\d+)?(?=%|;| |$)", of)
     x = float(of[int(which[0]) - 1])
@@ -148,8 +147,7 @@ def check_places(panel, name, across, up):
 
 
 def check_bars(panel, name, which):
-    """Bars are as long as their numbers. In a row each bar begins where the
-    last one ended."""
+    """Bars are as long as their numbers, and follow each other in a row."""
     bars = re.findall(
         r'd="M([\d.]+),([\d.]+)H([\d.]+)v\S*"><title>(.*?)</title>', panel)
     straight([(number(tip, which), float(b) - float(a))
@@ -161,7 +159,7 @@ def check_bars(panel, name, which):
 
 
 def check_lines(folder, name, panel, body):
-    """The lines of a panel go through the rows of the view."""
+    """A panel's lines go through the rows of the view."""
     with open(f"{folder}/{name}.csv", encoding="utf-8") as f:
         rows = [r for r in csv.DictReader(f) if r["panel"] == panel]
     series = {}
@@ -175,13 +173,13 @@ def check_lines(folder, name, panel, body):
 
 
 def check_squares(panel, name, want):
-    """The numbers in a map, row by row."""
+    """A map's numbers, row by row."""
     got = re.findall(r'class="v mid"[^>]*>([^<]*)<', panel)
     assert got == " ".join(want).split(), f"{name}: {got}, expected {want}"
 
 
 def check_shades(panel, name, want):
-    """ROW COLUMN OPACITY of squares; -: there is none."""
+    """ROW COLUMN OPACITY of squares; -: no square."""
     shades = {}
     for opacity, path in re.findall(r'opacity="([\d.]+)" d="([^"]*)"', panel):
         for c, r, wide in re.findall(r"M(\d+),(\d+)\.5h(\d+)", path):

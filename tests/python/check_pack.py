@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kvtrace pack: a trace that is cut by ranks and chunks and packed again is the
-same trace, in every byte of its tensors and by its identity; and whatever is
-wrong with a folder is one sentence that says where. Python alone.
+"""kvtrace pack: a trace cut by ranks and chunks and packed again is the same
+trace, in identity and in every byte of its tensors. Each error in a folder is
+one sentence that says where. Needs only Python.
 
 usage: check_pack.py KVTRACE FOLDER TRACES   all of it, in FOLDER
-       check_pack.py --cut TRACE FOLDER RANKS   only cuts a trace
+       check_pack.py --cut TRACE FOLDER RANKS   only cuts the trace
 """
 
 import json
@@ -20,7 +20,7 @@ LISTS = {"tokens": "i", "positions": "i", "rope.inv_freq": "f",
 
 
 def read(path):
-    """Metadata, and tensors as (type, shape, bytes), of a safetensors file."""
+    """Metadata and tensors, as (type, shape, bytes), of a safetensors file."""
     with open(path, "rb") as f:
         header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
         data = f.read()
@@ -30,7 +30,7 @@ def read(path):
 
 
 def token_major(tensor, head, heads, first, n):
-    """[n, heads, d] of [all heads, tokens, d], as an engine has rows."""
+    """[all heads, tokens, d] as [n, heads, d], the layout of engines."""
     (_, tokens, d), data = tensor[1], tensor[2]
     row = d * SIZE[tensor[0]]
     at = [((head + h) * tokens + first + t) * row for t in range(n)
@@ -39,19 +39,19 @@ def token_major(tensor, head, heads, first, n):
 
 
 def pieces(prompt, tokens, n=60):
-    """A prompt in pieces of n tokens, then decode steps one by one."""
+    """A prompt in pieces of n tokens, followed by single decode steps."""
     cut = [(x, min(n, prompt - x)) for x in range(0, prompt, n)]
     return cut + [(x, 1) for x in range(prompt, tokens)]
 
 
 def cut(path, folder, ranks):
-    """Writes the trace as `ranks` ranks of an engine would."""
+    """Writes the trace as `ranks` ranks of an engine do."""
     meta, tensors = read(path)
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
     lists = {x: list(struct.unpack(f"<{y[1][0]}{LISTS[x]}", y[2]))
              for x, y in tensors.items() if x in LISTS}
-    # Numbers where there are numbers, as a program would write them.
+    # Numbers instead of strings, as a program would write them.
     for key in "n_layers", "n_heads", "n_kv_heads", "head_dim", "prompt_len":
         meta[key] = int(meta[key])
     layers = sorted({int(x.split(".")[1]) for x in tensors
@@ -110,11 +110,11 @@ def check_same(path, ranks):
     return got.stderr
 
 
-# ---- what is wrong ----------------------------------------------------------
+# ---- errors -----------------------------------------------------------------
 
 
 def packed(code, *words, options=()):
-    """The exit code, and one line that has these words; nothing is left."""
+    """Expects the exit code, one line with these words, and no file left."""
     before = set(os.listdir())
     got = run(KVTRACE, "pack", "-q", "bad", "-o", "x.safetensors", *options)
     lines = got.stderr.splitlines()
@@ -129,7 +129,7 @@ def packed(code, *words, options=()):
 
 
 class Folder:
-    """The folder `bad`, a copy of `dump`, until the end of the block."""
+    """Within the block the folder `bad` is a copy of `dump`."""
 
     def __enter__(self):
         shutil.rmtree("bad", ignore_errors=True)
@@ -164,7 +164,7 @@ class Folder:
 
 
 def chunk(data, i, row):
-    """Where chunk i begins and ends in the bytes of a file."""
+    """Where chunk i begins and ends in a file."""
     at = data.index(b"\n") + 1
     for _ in range(i):
         at += 16 + struct.unpack_from("<q", data, at + 8)[0] * row
@@ -172,7 +172,7 @@ def chunk(data, i, row):
 
 
 def check_chunks(row):
-    """Of `dump`: 2 ranks, prompt 137 in pieces of 60, 168 steps."""
+    """`dump` has 2 ranks, a prompt of 137 in pieces of 60, and 168 steps."""
     one = "layer1.rank1.chunks"
     with Folder() as f:
         f.change(one, lambda x: x[:chunk(x, 9, row)[1] - 5])
@@ -184,7 +184,7 @@ def check_chunks(row):
         packed(0, options=["--tokens", "143"])
         f.without("tokens", "positions")
         packed(3, one, "143 to 143")
-    with Folder() as f:  # even the chunk's head is cut
+    with Folder() as f:  # cut even within the chunk's header
         f.change(one, lambda x: x[:chunk(x, 1, row)[0] + 7])
         packed(3, one, "within the head of the chunk of token 60")
     with Folder() as f:
@@ -194,11 +194,11 @@ def check_chunks(row):
         f.change(one, lambda x: x[:chunk(x, 1, row)[0]] +
                  x[chunk(x, 2, row)[0]:])
         packed(3, one, "layer 1, heads 4 to 7, lacks tokens 60 to 119")
-    with Folder() as f:  # a chunk is there twice
+    with Folder() as f:  # a chunk appears twice
         f.change(one, lambda x: x[:chunk(x, 1, row)[1]] +
                  x[chunk(x, 1, row)[0]:])
         packed(3, one, "has token 60 twice")
-    with Folder() as f:  # killed within a chunk, then others were appended
+    with Folder() as f:  # killed within a chunk, then others appended
         f.change(one, lambda x: x[:chunk(x, 1, row)[1] - 9] +
                  x[chunk(x, 2, row)[0]:])
         packed(3, one, "should continue with token 120")
@@ -300,7 +300,7 @@ def check_json():
 
 
 def check_rows(row, parts):
-    """Replicas that differ and numbers that are none, at token 60 + 7."""
+    """Replicas that differ, and NaN, at token 60 + 7."""
     def set_number(part, head, what):
         def how(data):
             at = chunk(data, 1, row)[0] + 16
@@ -319,7 +319,7 @@ def check_rows(row, parts):
         f.change("layer1.rank3.chunks", set_number("v", 0, b"\x11\x22"))
         packed(3, "differ in v of layer 1, KV head 1, token 67")
         f.json(prompt_len=60)
-        packed(0, options=["-t", "67"])  # which does not reach it
+        packed(0, options=["-t", "67"])  # stops before that token
     with Folder() as f:
         f.change("layer1.rank3.chunks", set_number("q", 1, b"\xff\x7f"))
         packed(3, "layer1.rank3.chunks: layer 1, head 7, token 67: q holds NaN")
@@ -337,7 +337,7 @@ def check_out():
                            ("bad/trace.json", "would overwrite")):
             got = run(KVTRACE, "pack", "-q", "bad", "-o", out)
             assert got.returncode == 2 and words in got.stderr, got
-        got = run(KVTRACE, "pack", "-q", "dump///")  # dump.safetensors is there
+        got = run(KVTRACE, "pack", "-q", "dump///")  # dump.safetensors exists
         assert got.returncode == 2 and "is a trace" in got.stderr, got
         for folder in ".", "bad/..//":
             got = run(KVTRACE, "pack", "-q", folder)

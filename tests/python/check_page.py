@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_page.py PAGE MEAN.csv: the large figures of a page and their tables,
-against `kvreport table --mean -f csv` of the same database. What ranks right
-answers stands first; lines can be told apart; only those that no other beats
-are named, and no name stands on another; what is far above the rest is beyond
-the axis; there is a plot that fits a telephone; tables are sorted. Standard
-library only."""
+against `kvreport table --mean -f csv` of the same database. The measure that
+ranks answers best comes first. Lines look different. Only lines that no other
+beats have a name, and names do not overlap. Outliers are beyond the axis. Each
+figure has a plot for phones. Tables are sorted. Standard library only."""
 
 import csv
 import html
@@ -20,7 +19,7 @@ has_needles = any(m["needle_share"] for m in means)
 
 # --- the order of sections, and the sentence ---
 
-# The answer, four figures, what the page is of; then the rest, which folds.
+# The answer, four figures, the contents; then the rest, folded.
 ids = re.findall(r'<h2 id="(\w+)">', text)
 folds = re.findall(r'<details class="fold"><summary><h2 id="(\w+)">', text)
 answers = "answers right loglik next_token agreement perplexity ranks".split()
@@ -45,7 +44,7 @@ for words in ("hardly ranks a model's answers", "SmolLM2-135M-Instruct",
     assert words in said, said
 assert re.search(r"1,915 pairs of methods.*1,145 whose task", text, re.S)
 
-# --- marks: one for each line ---
+# --- marks: one per line ---
 
 legend = text[text.index('<ul class="legend">'):]
 legend = re.findall(
@@ -79,7 +78,7 @@ def plot(body, kind):
 
 
 def front(marks, more):
-    """Names of what no other beats."""
+    """Names of the marks that no other beats."""
     sign = -1 if more else 1
     return {
         name
@@ -95,7 +94,7 @@ def check(name, number, column, across):
     more = column == "needle_share"
     log = column == "output_error"
     marks = []
-    # Needles, and the bytes beside them, are of the traces that have any.
+    # Needles, and bytes in their figures, are over traces that have needles.
     most = max(int(m["needles"]) for m in means)
     every = all(int(m["traces_all"]) == most for m in means)
     for m in means:
@@ -118,7 +117,7 @@ def check(name, number, column, across):
             for x, y, label in re.findall(
                 r'<text class="k\d n v\d+" x="([\d.]+)" y="([\d.]+)">'
                 r"(.*?)</text>", svg)]  # fmt: skip
-        # A mean of sizes is no size of the mean: only where all are of a sign.
+        # The sign of a mean can hide errors: only if all have the same sign.
         if column != "lse_error" and (every or not more):
             best = front(drawn, more)
             assert {x[2] for x in labels} <= best, (name, labels, best)

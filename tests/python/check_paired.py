@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""check_paired.py KVTRACE KVREPLAY KVREPORT FOLDER: `kvreport compare`, on
-synthetic traces and random evictions by 29 seeds. A seed keeps the same places
-of every trace and so may be better; so on each trace the results are dealt out
-to the seeds anew, and none is.
+"""check_paired.py KVTRACE KVREPLAY KVREPORT FOLDER: `kvreport compare` on
+synthetic traces and random evictions by 29 seeds. A seed evicts the same
+positions in every trace, so it could really be better. Therefore each trace's
+results are permuted over the seeds, after which none is better.
 
-Its numbers are found again here from the cells: differences, flips of signs,
-bootstrap, Holm. Of 406 pairs of seeds at most 7 % are called different; after
-a difference of 4 standard errors was planted in the database at least 95 % of
-420 are (with KV_ALL=1; else of a third and a seventh of these). Rows at other
-bytes and too few traces get their sentences instead. With KV_QUICK=1 the
-numbers of 12 traces alone are found again."""
+Recomputes its numbers from the cells: differences, sign flips, bootstrap, Holm.
+At most 7 % of 406 pairs of seeds are called different. After a difference of 4
+standard errors is planted in the database, at least 95 % of 420 are (with
+KV_ALL=1; else of a third and a seventh of them). Rows at other bytes and too
+few traces get their own sentences. KV_QUICK=1: only the numbers of 12 traces.
+"""
 
 import csv
 import io
@@ -31,7 +31,7 @@ MASK = (1 << 64) - 1
 
 
 def splitmix(state):
-    """The generator of kvreport's resamples, again: numbers of 64 bits."""
+    """kvreport's generator for resamples: 64-bit numbers."""
     while True:
         state = state + 0x9E3779B97F4A7C15 & MASK
         z = (state ^ state >> 30) * 0xBF58476D1CE4E5B9 & MASK
@@ -94,7 +94,7 @@ def near(a, b):
 
 
 def values(db):
-    """{seed: [value of each trace]}, by the text of `kvreport table`."""
+    """{seed: [value per trace]}, from the text of `kvreport table`."""
     text = run(kvreport, "table", db, "-w", "asked=25%", "-f", "csv")
     found = {}
     for row in csv.DictReader(io.StringIO(text)):
@@ -116,7 +116,7 @@ def check_numbers(db, rows, base):
         assert int(row["wins"]) == sum(x < 0 for x in d), row
         assert near(row["holm"], adjusted[i]), row
         if i >= 3:
-            continue  # flips and resamples in Python take a while
+            continue  # flips and resamples are slow in Python
         assert near(row["p"], p_value(d)), (row, p_value(d))
         low, high = interval(d)
         assert near(row["low"], low) and near(row["high"], high), row
@@ -134,7 +134,7 @@ def put(db, run_id, value):
 
 
 def deal(name):
-    """Deals the results of each trace out to the seeds anew."""
+    """Permutes the results of each trace over the seeds."""
     db = sqlite3.connect(name)
     for (trace,) in db.execute("SELECT identity FROM trace").fetchall():
         rows = db.execute(
@@ -152,8 +152,7 @@ def deal(name):
 
 
 def plant(base, of=DB, errors=4):
-    """A copy in which each seed differs from base by so many standard
-    errors."""
+    """A copy in which each seed differs from base by so many errors."""
     name, value = f"{folder}/planted.db", values(of)
     with open(of, "rb") as a, open(name, "wb") as b:
         b.write(a.read())
@@ -174,7 +173,7 @@ def plant(base, of=DB, errors=4):
 
 
 def check_few(names, each):
-    """Of so few that all flips are tried; of four there is no interval."""
+    """So few traces that all flips are tried. Four traces give no interval."""
     few = f"{folder}/few.db"
     run(kvreplay, "run", *names, "-q", "-m", each + ",dense", "-b",
         "25%", "--db", few)
@@ -183,7 +182,7 @@ def check_few(names, each):
     check_numbers(few, [r for r in rows if r["p"]], 1)
     for vs in "all", "all,dense,random:seed=1":
         assert compare(few, "random:seed=1", "-v", vs) == rows, vs
-    # What all comparisons together do not tell apart takes more traces.
+    # Pairs that all comparisons together do not separate need more traces.
     more = [re.search("(about|more than) ([0-9]+) traces would", r["verdict"])
             for r in compare(plant(1, few, 3.3), "random:seed=1")]
     assert sum(x is not None for x in more) > 9, more
@@ -199,7 +198,7 @@ def check_few(names, each):
     assert row["difference"] and not row["low"] + row["high"], row
     two = compare(f"{folder}/four.db", "random:seed=1")
     (of_two,) = (float(r["needed"]) for r in two if r["vs"] == row["vs"])
-    more = of_two / float(row["needed"])  # Holm's, without a verdict yet
+    more = of_two / float(row["needed"])  # with Holm's correction
     assert abs(more - ((2.2414 + .8416) / (1.96 + .8416))**2) < 1e-3, more
 
 

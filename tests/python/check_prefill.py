@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """kvtrace prefill: check_prefill.py FOLDER BOUNDED. Patterns on a grid of four
-blocks whose order of pairs was worked out by hand; rows that attend evenly, in
+blocks, with the order of pairs worked out by hand; rows that attend evenly, in
 closed form; and BOUNDED, a trace with windows, sinks and a cap, for which an
 earlier implementation in C printed these rows. Needs numpy."""
 
@@ -14,20 +14,21 @@ from kvreplay.prefill import PATTERNS, Head, drawn, measured, parser, taken
 from kvreplay.trace import read_trace, write_trace
 
 FOLDER, BOUNDED = sys.argv[1:]
-# Eight tokens, four blocks of two. Pair (i, j) weighs 10 i + j, so that weights
-# say in which order the pairs are.
+# Eight tokens, four blocks of two. Pair (i, j) weighs 10 i + j, so weights tell
+# the order of the pairs.
 ROW, COLUMN = np.indices((4, 4))
 ALL, NONE = ROW >= COLUMN, np.zeros(8, int)
 EVEN, PEAK = np.ones(8, int), np.array([0, 0, 0, 0, 9, 0, 0, 0])
-# Columns: 20 2 | 1 1 | 30 2 | 2 1: block 0 leads, then 2 (32), 3 (3), 1 (2),
-# which enter at 0, at the largest token, 30, at the mass of three, 52, and of
-# five, 56. Distances: diagonal 0, then 2 (20), 3 (3), 1 (2), at 0, 30, 50, 56.
+# Columns: 20 2 | 1 1 | 30 2 | 2 1. Block 0 leads, then 2 (32), 3 (3), 1 (2);
+# they enter at 0, at the largest token, 30, at the mass of three tokens, 52,
+# and of five, 56. Distances: 0 leads, then 2 (20), 3 (3), 1 (2), at 0, 30, 50,
+# 56.
 BY_HAND = (
-    # The first column from the last row up, the diagonal, then outwards.
+    # The first column upwards, the diagonal upwards, then away from it.
     ("a_shape", ALL, {}, [30, 20, 10, 0, 33, 22, 11, 32, 21, 31]),
-    # A window: block 3 sees blocks 2 and 3, the others theirs and one before.
+    # A window: each block sees itself and the previous one.
     ("a_shape", ALL & (ROW - COLUMN < 2), {}, [10, 0, 33, 22, 11, 32, 21]),
-    # The best of each row, then the second best; equal: the lower.
+    # The best of each row, then the second best; ties: the lower block.
     ("block_topk", ALL, dict(pooled=np.array(
         [[5, 9, 9, 9], [1, 2, 9, 9], [7, 7, 1, 9], [0, -1, 3, 2]])),
      [32, 20, 11, 0, 33, 21, 10, 30, 22, 31]),
@@ -35,7 +36,7 @@ BY_HAND = (
         column=np.array([20, 2, 1, 1, 30, 2, 2, 1]),
         distance=np.array([30, 4, 1, 1, 5, 15, 1, 2])),
      [30, 20, 10, 0, 33, 22, 11, 32, 31, 21]),
-    # Lines of an even kind enter at 0 1 3 5, those of the other at 9.
+    # Lines of one kind enter at 0 1 3 5, those of the other at 9.
     ("vertical_slash", ALL, dict(column=PEAK, distance=EVEN),
      [30, 20, 10, 0, 33, 22, 11, 32, 21, 31]),
     ("vertical_slash", ALL, dict(column=EVEN, distance=PEAK),
@@ -84,8 +85,8 @@ for want, got in zip(wanted, found):
         near(float(want[key]), got[key])
 assert {x["needed"] for x in rows_of(bounded, "-b", "160")} == {1}
 
-# Row t gives 1 / (t + 1) to each token. Of two blocks of 35 pair 00 has a mass
-# of 35, 10 `far`, and 11 what is left; 35 and far are 84.3 % of 70.
+# Row t gives 1 / (t + 1) to each token. With two blocks of 35, pair 00 has mass
+# 35, pair 10 `far`, pair 11 the rest; 35 and far are 84.3 % of 70.
 r = np.random.default_rng(1)
 k, v = r.standard_normal((2, 1, 75, 8), np.float32)
 path = os.path.join(FOLDER, "even.safetensors")
@@ -99,7 +100,7 @@ for share, needed in ("90", 3), ("84", 2), ("50", 1), ("100", 3):
 got = {(x["head"], x["query_block"], x["key_block"]): x["mass"]
        for x in rows_of(even, "-b", "30", "-m", "0")}  # fmt: skip
 assert len(got) == 12
-for h in 0, 1:  # the last block has ten rows
+for h in 0, 1:  # the last block has only ten rows
     near(got[h, 0, 0], 1)
     near(got[h, 2, 0], sum(30 / (t + 1) for t in range(60, 70)) / 10)
     near(sum(got[h, 2, j] for j in range(3)), 1)

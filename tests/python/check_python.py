@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Laws of kvreplay.trace: check_python.py SOURCE FOLDER.
 
-What it reads is what C reads: identity, sizes, data to the byte. What it
-writes C takes; what it refuses it names, and writes nothing.
+It reads what C reads: identity, sizes, data to the byte. C accepts what it
+writes. It names what it refuses, and then writes nothing.
 """
 import glob
 import json
@@ -27,7 +27,7 @@ def at(name):
 
 
 def call(program, *words, code=0):
-    """Standard output, or standard error where that code is not 0."""
+    """Standard output, or standard error if a code other than 0 is expected."""
     done = subprocess.run([os.environ.get(program, program), *words],
                           capture_output=True, text=True)
     if done.returncode != code:
@@ -131,7 +131,7 @@ class Traces(Case):
             "c.safetensors")
         for dtype in "f16", "bf16", "f32":
             if os.path.exists(out):
-                os.unlink(out)  # a trace is not written over
+                os.unlink(out)  # convert does not overwrite a trace
             call("KVTRACE", "convert", "-q", t.path, "-d", dtype, "-o", out)
             copy(t, at("again.safetensors"), dtype=dtype)
             mine = trace.read_trace(at("again.safetensors"))
@@ -315,7 +315,7 @@ class Traces(Case):
                 ("layer 0: has q; there are only q", {**good, 0: {"q": q}}),
                 ("layer 0: has nothing; there are only q", {**good, 0: {}})):
             self.refused(sentence, trace.write_trace, out, layers, 5)
-        for bits in 0x7fffffff, 0xffffffff, 0x7f800001:  # some round to 0
+        for bits in 0x7fffffff, 0xffffffff, 0x7f800001:  # NaN; some round to 0
             for dtype in "f32", "f16", "bf16":
                 one = np.full((2, 9, 8), bits, np.uint32).view(np.float32)
                 self.refused("layers.1.k: holds NaN", write, more={"k": one},

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kvreplay.grade: as check_python.py, but of somebody's decisions and outputs.
-Our own are equal, what differs is said in words, a tie is as wide as asked.
-"""
+"""kvreplay.grade, like check_python.py. Our decisions and outputs are equal,
+differences are described, and `tie` sets the width of ties."""
 import glob
 import math
 import os
@@ -60,7 +59,7 @@ class Grades(Case):
                       grade.wrong(r)[3])
 
     def test_a_tie_is_as_wide_as_asked(self):
-        # One token of the prompt for its neighbour in score, far too wide.
+        # Replaces a token of the prompt by another: a tie far too wide.
         d = decisions.read_decisions(self.theirs)
         p = self.graded("h2o:recent=4", 27)["prompt_len"]
         kept = d["lists"][0][p][0]

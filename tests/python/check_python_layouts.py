@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Regular indices in float64 and numpy: as check_python.py, but of layouts.
+"""Layouts and regular indices in float64 with numpy, like check_python.py.
 
-What layouts of regular indices hold and load is recounted from what query heads
-attended to, which another file says, rank by rank. The dynamic base of
-kvreplay.base attends to the same tokens as the first pass, so its outputs are
-those of plain attention over them; it holds a token as long as any head of any
-layer will attend to it, and the ledger counts that, walking its store.
+Recomputes what layouts of regular indices hold and load, rank by rank, from
+what query heads attended to, which another file says. kvreplay.base attends to
+the same tokens as the first pass, so its outputs are those of plain attention
+over them. It stores a token as long as any head of any layer will attend to it,
+and the ledger counts exactly that.
 """
 import glob
 import json
@@ -56,7 +56,7 @@ class Layouts(Case):
             cls.first.append((row, path, made[1], made[2]))
 
     def attended(self, path):
-        """[layers, steps, query heads, tokens] of the decisions at path."""
+        """[layers, steps, query heads, tokens] from the decisions at path."""
         t, d = self.t, decisions.read_decisions(path)
         views = d["lists"] if d["kind"] == "view" else d["views"]
         lists = {} if d["kind"] == "view" else d["lists"]
@@ -65,8 +65,7 @@ class Layouts(Case):
                          for l in t.layers])
 
     def lanes(self, path):
-        """[layers, steps, KV heads, tokens] of what lanes hold, but for the
-        step's own token."""
+        """[layers, steps, KV heads, tokens] held, without the step's own."""
         t, seen = self.t, self.attended(path)
         group = t.n_heads // t.n_kv_heads
         lanes = seen.reshape(*seen.shape[:2], -1, group, t.n_tokens)
@@ -80,14 +79,14 @@ class Layouts(Case):
         return np.split(lanes, ranks, axis=2)
 
     def held(self, db, name):
-        """[steps, pages and bytes] that the layout of that name holds."""
+        """[steps, pages and bytes] of the layout with that name."""
         with sqlite3.connect(db) as c:
             return np.array(c.execute(
                 "SELECT pages, bytes FROM layout_step WHERE layout = ?"
                 " ORDER BY step", (name,)).fetchall())
 
     def counted(self, name, lanes):
-        """Slots held after each step but the last, of lanes [layers, steps,
+        """Slots in use after each step but the last, for lanes [layers, steps,
         lanes, tokens]; and bytes of masks."""
         layers, steps, heads, _ = lanes.shape
         n, union = lanes.sum(3), lanes.any(axis=2).sum(2)
@@ -148,7 +147,7 @@ class Layouts(Case):
                 if name == row["layout"]:
                     self.assertAlmostEqual(row["rank_even"], row["ranks"] *
                                            held[1] / held[0])
-                else:  # it was not asked for without ranks
+                else:  # needs ranks
                     self.assertIsNone(row["rank_even"])
             text = call("KVREPORT", "table", db, "--layouts")
             self.assertRegex(text, r"(?m)^method .* tp +tp K +even +tp loads$")
@@ -169,7 +168,7 @@ class Layouts(Case):
             self.assertTrue((self.attended(out) == seen).all())
             any_head = seen.any(axis=(0, 2))
             later = np.maximum.accumulate(any_head[::-1])[::-1]
-            for i in range(len(later)):  # not what enters later
+            for i in range(len(later)):  # tokens that have not entered
                 later[i, t.prompt_len + i:] = False
             # Bytes of K and V after each step but the last.
             lane = 2 * t.head_dim * t.layer(t.layers[0])["k"].dtype.itemsize
@@ -178,14 +177,14 @@ class Layouts(Case):
                            "WHERE layout = 'base' ORDER BY step")
             mine = later.sum(1) * len(t.layers) * t.n_kv_heads * lane
             self.assertEqual(codes[:-1], [*mine])
-            # A bit that comes back is held here, and not in the account.
+            # A token that leaves and returns stays here, but not in layouts.
             self.assertTrue(all(x >= y for x, y in zip(codes, alone)))
             self.near(seen, db + ".again.safetensors", outputs)
             self.stored(out, codes)
 
     def stored(self, decisions, codes):
-        """Where a device stores the base, every backend gives the same, and
-        the layout counts as many bytes as the ledger of that second pass."""
+        """On a device, the base gives the same on every backend, and the layout
+        counts as many bytes as the ledger of the second pass."""
         backends = ("ref", "emu") if os.environ.get("KV_EMU") else ("ref",)
         rows = [run("-m", f"replay:file={decisions}", "--layout", "base",
                     "--backend", x, "--db", f"{decisions}.{x}.db")
@@ -198,7 +197,7 @@ class Layouts(Case):
             self.assertEqual([*held], codes)
 
     def near(self, seen, *paths):
-        """Outputs at paths are those of attention in float64."""
+        """Outputs at paths agree with attention in float64."""
         t = self.t
         group = t.n_heads // t.n_kv_heads
         for i, l in enumerate(t.layers):

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Laws of decisions and results in Python: as check_python.py, but of runs.
+"""Laws of decisions and results in Python, like check_python.py.
 
-Decisions come back as they went, are followed by `replay`, and what is wrong
-with them is named. Every form of results says the same. The example's row
-stands in the table under its own name.
-"""
+Decisions are read as written; `replay` follows them; errors are named. All
+forms of results agree. The example's row is in the table by its own name."""
 import glob
 import json
 import math
@@ -33,7 +31,7 @@ class Decisions(Case):
         def plain(x):
             return {y: {s: [[*map(int, z)] for z in lists]
                         for s, lists in x[y].items()} for y in x}
-        self.assertTrue(plain(a) == plain(b))  # a diff would take minutes
+        self.assertTrue(plain(a) == plain(b))  # a diff would be slow
 
     def replayed(self, name, prompt_len=None):
         words = ["--prompt-len", str(prompt_len)] if prompt_len else []
@@ -230,7 +228,7 @@ class Results(Case):
         with open(at("rows.csv")) as f:
             columns = f.readline().strip().split(",")
         none = {x for x in columns if x.split(".")[0] in rows[0] and
-                "." in x}  # of measures without a number, null as a whole
+                "." in x}  # columns of measures that are null as a whole
         columns = [x for x in columns if x not in none]
         self.assertEqual({*rows[0]},
                          {*columns} | {x.split(".")[0] for x in none})
@@ -244,10 +242,10 @@ class Results(Case):
         rows, lines, data = (sorted(x, key=order) for x in (rows, lines, data))
         for a, b, c in zip(rows, lines, data):
             for key in columns:
-                if key not in ("identity", "code"):  # only with a database
+                if key not in ("identity", "code"):  # only in a database
                     self.assertTrue(a[key] == b[key] or
                                     math.isnan(a[key] + b[key]), key)
-                if key != "code":  # only what a database says of built-ins
+                if key != "code":  # only a database has it for built-ins
                     self.assertTrue(a[key] == c[key] or
                                     math.isnan(a[key] + c[key]), key)
         self.assertEqual(rows[0]["params"]["budget"], 10)
@@ -258,13 +256,13 @@ class Results(Case):
         rows = self.run_all("json", "--db", at("steps.db"))
         steps = results.read_steps(at("steps.db"))
         rows = {x["spec"]: x for x in results.read_results(at("steps.db"))
-                if x["output"]}  # not the one that is refused
+                if x["output"]}  # without the refused one
         self.assertEqual({*steps}, {x["key"] for x in rows.values()})
         for row in rows.values():
             for measure, means in steps[row["key"]].items():
                 self.assertEqual(len(means),
                                  row["n_tokens"] - row["prompt_len"])
-                if not measure.startswith("needle"):  # each step counts alike
+                if not measure.startswith("needle"):  # steps weigh alike
                     self.assertAlmostEqual(np.mean(means),
                                            row[measure + ".mean"], 6)
         a, b = [steps[x["key"]]["output_error"] for x in rows.values()
@@ -292,7 +290,7 @@ class Results(Case):
         done = subprocess.run(
             [os.environ["KVREPLAY"], "run", TRACES[0], "-q", "-m",
              f"dense,replay:file={at('d.safetensors')}", "--format", "json"],
-            capture_output=True)  # the exit code is cases/cli.cases's
+            capture_output=True)  # cases/cli.cases tests the exit code
         with open(at("nan.json"), "wb") as f:
             f.write(done.stdout)
         dense, mine = results.read_results(at("nan.json"))
@@ -329,7 +327,7 @@ class Results(Case):
              str(t.prompt_len))
         for path in TRACES:
             if trace.read_trace(path).n_tokens > 1000:
-                continue  # the loops of the example are slow
+                continue  # the example's loops are slow
             call(sys.executable, EXAMPLE, path, at("mine.safetensors"), "40")
             words = "run", path, "-q", "-m", (
                 f"replay:file={at('mine.safetensors')}")

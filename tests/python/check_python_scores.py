@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Laws of files of scores: as check_python.py, but of kvreplay.scores and of
-`score=file`.
+"""Laws of kvreplay.scores and `score=file`, like check_python.py.
 
-Scores come back as they went. What each method keeps of random ones is worked
-out here with numpy and followed by `replay`: the same journal and output. What
-is wrong with a file is one sentence, of the writer and of the program. A layer
-with a sliding window needs none. A file that another took the place of is
-another row, and `verify` says so.
-"""
+Scores are read as written. numpy works out what each method keeps for random
+scores, and `replay` follows that: journal and output are the same. Each error
+is one sentence, from writer and program. A layer with a sliding window needs no
+scores. If a file is replaced, the row is another, and `verify` says so."""
 import json
 import os
 import unittest
@@ -17,11 +14,11 @@ import numpy as np
 from check_python import SMALL, Case, at, call, copy
 from kvreplay import container, decisions, scores, trace
 
-B = 30  # entries a lane
+B = 30  # entries per lane
 
 
 def best(score, n):
-    """Indexes of the n largest, the first of equal ones, ascending."""
+    """Indexes of the n largest, ascending. Ties: the first ones."""
     return np.sort(np.argsort(-score, kind="stable")[:n])
 
 
@@ -51,7 +48,7 @@ class Scores(Case):
             np.testing.assert_array_equal(back["scores"][x], given)
 
     def follow(self, name, spec, keep):
-        """replay of keep(scores of a layer) decides as the specification."""
+        """A replay of keep(a layer's scores) decides as the specification."""
         out = at(name + ".safetensors")
         decisions.write_decisions(out, self.t, name, {
             x: {self.p: keep(s)} for x, s in self.all.items()})
@@ -112,7 +109,7 @@ class Scores(Case):
         other, = self.rows([f"{own}:table={heads}"])
         self.assertNotEqual(alike["code"], other["code"])
         self.assertNotEqual(alike["output"], other["output"])
-        self.all[0] = -self.all[0]  # the other of the two
+        self.all[0] = -self.all[0]  # prefers the other of two
         self.write()
         third, = self.rows([f"{own}:table={heads}"])
         self.assertNotEqual(other["code"], third["code"])

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""check_ranks.py KVREPORT GOOD.db FOLDER [--update]: `kvreport rank` of made-up
-answers, whose taus, intervals and pairs of methods are in check_ranks.csv; the
-same computed in Python agreed with every number of it (commit dcb7a7cc).
-GOOD.db is any database of kvreplay; its evaluations are replaced in a copy.
-Values lie on coarse grids, so that many are tied. Standard library only."""
+"""check_ranks.py KVREPORT GOOD.db FOLDER [--update]: `kvreport rank` on made-up
+answers. check_ranks.csv has the taus, intervals and pairs of methods; a
+computation in Python agreed with every number (commit dcb7a7cc). GOOD.db is any
+database of kvreplay, whose evaluations are replaced in a copy. Values lie on
+coarse grids, so that many are tied. Standard library only."""
 
 import itertools
 import math
@@ -19,8 +19,8 @@ RECORDED = os.path.splitext(os.path.abspath(__file__))[0] + ".csv"
 DRAWS = "80"
 METHODS = ["a", "b", "c", "d", "e", "short", "wide", "late"]
 BUDGETS = ["mean:25%", "mean:50%"]
-TASKS = {"dark": 4, "find": 9, "read": 7}  # items; dense answers no dark one
-# In this order they are drawn.
+TASKS = {"dark": 4, "find": 9, "read": 7}  # items; dense fails dark
+# The order in which they are drawn.
 VALUES = """open.needle_share open.recall_1.mean open.lse_error.mean
     open.kl.mean open.kl.p95 loglik_token exact kl agree""".split()
 
@@ -33,14 +33,14 @@ def digest(*words):
 
 
 def made_up(draw, task, method, budget, item):
-    """{name: value}, or None where that method has not answered."""
+    """{name: value}, or None if the method has not answered."""
     if method == "late" and item > 3 or (method, item) == ("b", 2):
         return None
     if (method, budget, item) == ("c", "mean:50%", 3):
         return None
     x = {value: draw.randint(-3, 3) / 4 for value in VALUES}
     x["exact"] = float(draw.random() < (0.2 if task == "dark" else 0.7))
-    if method in "abcde":  # some order, with noise
+    if method in "abcde":  # ordered, with noise
         x["open.kl.mean"] = x["kl"] + draw.randint(0, 2) / 4
         x["loglik_token"] = draw.randint(0, 2) / 2 - METHODS.index(method) / 2
         x["open.recall_1.mean"] = x["loglik_token"] + draw.randint(0, 3) / 2
@@ -60,7 +60,7 @@ def put_question(db, draw, task, item, number):
             continue
         if method == "dense":
             x["exact"] = float(task != "dark")
-        # Bytes as budgets have them, 9 % more of short and 12 % of wide.
+        # Bytes as the budget says, but 9 % more for short and 12 % for wide.
         more = {"dense": 4, "short": 1.09, "wide": 1.12}.get(method, 1)
         x["bytes.mean"] = 1000.0 * more * (2 if budget == "mean:50%" else 1)
         row = (digest("e", question, method, budget), question, digest("p"),
@@ -92,11 +92,11 @@ def make(name):
     return db
 
 
-# --- what is said of it ------------------------------------------------------
+# --- the output --------------------------------------------------------------
 
 
 def same(a, b):
-    """Lines of CSV, numbers to 1e-9."""
+    """Do lines of CSV agree, numbers to 1e-9?"""
     if a is None or b is None:
         return False
     a, b = a.split(","), b.rstrip("\n").split(",")

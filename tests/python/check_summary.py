@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""check_summary.py DB MEAN.json: summary of kvreplay.results gives what
-kvreport table --mean does: lines, means, standard errors, reasons. Standard
-library."""
+"""check_summary.py DB MEAN.json: summary() in kvreplay.results agrees with
+`kvreport table --mean`. Standard library only."""
 
 import json
 import math

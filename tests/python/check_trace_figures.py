@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""check_trace_figures.py DB CSV [FOLDER]: are the numbers that `kvreplay
-attention`, `residuals` and `selection` stored of bundled traces those of CSV?
-It was made by the program in C that these commands were before, and has of
-each trace, figure, series and part how many numbers there are, their sum, and
-a sum with weights that tell layers, heads and places apart. To 1e-6 of it, but
-where one of its roundings to a class or a thousandth may fall to the other
-side: latent vectors were binary32 there. FOLDER: the pictures, each of which
-has its title. With --write CSV is made of DB. Standard library only."""
+"""check_trace_figures.py DB CSV [FOLDER]: do the numbers that `kvreplay
+attention`, `residuals` and `selection` stored for bundled traces agree with
+CSV? An earlier program in C made the CSV: for each trace, figure, series and
+part the count of numbers, their sum, and a sum with weights that differ by
+layer, head and position. Agreement is to 1e-6, except where one rounding to a
+class or a thousandth can differ: there latent vectors were binary32. FOLDER:
+the pictures, each with its title. --write makes the CSV. Standard library only.
+"""
 
 import csv
 import os

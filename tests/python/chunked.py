@@ -1,23 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rows of a prompt that is read in chunks (prefill=N) attend under omnikv,
-deltakv, h2o and snapkv, and what they lose by it, recomputed in binary64 by
-numpy alone.
+"""Recomputes chunked prefill (prefill=N) of omnikv, deltakv, h2o and snapkv in
+binary64 with numpy: what the prompt's rows attend to, and what they lose.
 
     chunked.py SRC TRACE ROW
 
 SRC: the folder of the package kvreplay. ROW: the JSON line of `kvreplay run
-TRACE` with one of them, by whose params all is done again from q, k and v. At a
-chunk but the first omnikv's candidates are ranked by the largest, over query
-heads, of the mean over the chunk's queries; the best k and what is no candidate
-are attended below the filter. deltakv's are those that were coded when the
-chunk began; of compressor=none a row reads the mean of the references that are
-nearest to a coded token, keys before their rotation. After each chunk h2o keeps
-half the budget of last tokens and as many of those that its rows' attention
-weighed most, all chunks' or, of variant=prefill, those since it last dropped
-some. snapkv's last `window` rows read so far vote at each chunk's end, those of
-earlier chunks too, and decode steps attend what the last chunk left. Exit 1
-where the mean error, mass or share of the prompt's rows, or of snapkv's decode
-steps, is off by more than 1e-6 of it.
+TRACE` with one of these methods; its params are used. In chunks after the
+first, omnikv ranks candidates by the largest, over query heads, of the mean
+over the chunk's queries; layers below the filter attend to the best k and to
+all that are no candidates. deltakv's candidates are the tokens coded when the
+chunk began; with compressor=none a coded token reads as the mean of its nearest
+references, by keys before RoPE. After each chunk h2o keeps half its budget as
+last tokens and half as those with the most attention, from rows of all chunks
+or, with variant=prefill, of those since it last dropped any. In snapkv the last
+`window` rows so far, also of earlier chunks, vote at each chunk's end; decode
+steps attend to what the last chunk left. Exit 1 if the mean error, mass or
+share of the prompt's rows, or of snapkv's decode steps, is off by more than
+1e-6 of it.
 """
 import json
 import sys
@@ -31,13 +30,13 @@ def softmax(s):
 
 
 def coded_to(o, seen):
-    """deltakv: where coded tokens end when so many were seen."""
+    """deltakv: where coded tokens end after so many tokens."""
     whole = max(0, seen - o["sink"]) // o["recent"]
     return o["sink"] + max(0, whole - 1) * o["recent"]
 
 
 def chosen(q, k, a, b, scale, o):
-    """Tokens before b that the chunk a .. b - 1 attends below its filter."""
+    """Tokens before b that chunk a .. b - 1 attends to, below the filter."""
     delta = "stride" in o
     first, end = o["sink"], max(o["sink"], a - o["recent"])
     if delta:
@@ -58,7 +57,7 @@ def chosen(q, k, a, b, scale, o):
 
 
 def turned(t, x, sign):
-    """Keys x [heads, tokens, d], turned by their positions or back."""
+    """Keys x [heads, tokens, d], rotated by their positions or back."""
     at = np.arange(x.shape[1]) if t.positions is None else t.positions
     angle = np.outer(sign * at.astype(np.float64), t.inv_freq.astype(float))
     c, s, half = np.cos(angle), np.sin(angle), x.shape[-1] // 2
@@ -67,7 +66,7 @@ def turned(t, x, sign):
 
 
 def as_coded(t, k, v, o):
-    """deltakv: what keys and values of a layer are where they are coded."""
+    """deltakv: a layer's keys and values as they are if coded."""
     at = np.concatenate([*turned(t, k, -1), *v], -1)
     other, i = at.copy(), np.arange(len(at))
     is_reference = (i < o["sink"]) | (i % o["stride"] == 0)
@@ -82,9 +81,8 @@ def as_coded(t, k, v, o):
 
 
 def lost(q, k, v, t, keep, scale, read):
-    """Error, mass and share of the row of token t, of one head; read: the keys
-    and values that it finds stored.
-    """
+    """Error, mass and share of one head's row of token t. read: the keys and
+    values that it finds stored."""
     p = softmax(q[t] @ k[:t + 1].T * scale)
     own = np.flatnonzero(keep[:t + 1])
     out = p @ v[:t + 1]
@@ -98,9 +96,7 @@ def filters_of(o):
 
 
 def below(t, l, o, a, b, scale):
-    """omnikv, deltakv: what the layer's heads attend of tokens before b, all
-    alike.
-    """
+    """omnikv, deltakv: tokens before b that a layer's heads attend to."""
     filters = filters_of(o)
     above = [f for f in filters if f < l]
     if not above or l in filters:
@@ -110,10 +106,8 @@ def below(t, l, o, a, b, scale):
 
 
 def kept(q, k, size, end, scale, o):
-    """h2o, snapkv: yields for each chunk where it begins, where it ends, and
-    which tokens before its end are stored or its own; of snapkv then the same
-    of the decode steps; q [heads, tokens, d].
-    """
+    """h2o, snapkv: yields each chunk's start, end, and which tokens before its
+    end are stored or its own; snapkv: decode steps, too. q [heads, n, d]."""
     votes = "window" in o
     keep, mass, budget = np.ones(q.shape[1], bool), np.zeros(end), o["budget"]
     recent = o["window"] if votes else budget // 2
@@ -152,9 +146,7 @@ def chunks(t, l, g, o, q, k, scale):
 
 
 def stored(t, l, o, k, v):
-    """A call: the keys and values [heads, tokens, d] that a chunk which begins
-    at token a finds stored.
-    """
+    """f(a): keys, values [heads, tokens, d] stored when a chunk starts at a."""
     if "stride" not in o or l in filters_of(o):
         return lambda a: (k, v)
     coded = as_coded(t, k, v, o)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kvreplay evaluate` with the bundled model: dense is the model itself, an
-evicting method that may keep all is dense, a row's numbers do not depend on
-what stands beside it, a run goes on, shards are the whole, and what is bad is
-one sentence while all else goes on. evaluate_hf.py KVTRACE KVREPLAY FOLDER
+"""`kvreplay evaluate` with the bundled model. dense is the model itself, and so
+is an evicting method whose budget is everything. A row does not depend on the
+other methods. A run can be continued; shards add up to the whole. An error is
+one sentence and does not stop the rest. evaluate_hf.py KVTRACE KVREPLAY FOLDER
 TINY; needs torch and transformers."""
 
 import contextlib
@@ -33,8 +33,7 @@ def values(rows, method, target=None):
 
 
 def check_dense(rows):
-    """dense is the model: its greedy answer, to the token, and no divergence;
-    and it answers."""
+    """dense gives the model's greedy answer, which is right, to the token."""
     model, tokens = load(MODEL, "f32")
     for x in LINES:
         ids = tokens(x["prompt"], return_tensors="pt")["input_ids"]
@@ -50,13 +49,13 @@ def check_dense(rows):
         assert row["prompt_len"] == ids.shape[1]
     asked = rows["asked", 0, "dense", None]
     assert asked["values"]["exact"] == 1, asked
-    # Every token of prompt, question and answer but the last, in 6 layers.
+    # All tokens of prompt, question and answer but the last, in 6 layers.
     assert asked["values"]["bytes.end"] % (6 * 2 * 128 * 4) == 0
 
 
 def check_full(rows):
-    """A method whose budget is all of the prompt evicts nothing: its values are
-    dense's, to the bit; one of an eighth feels it."""
+    """With a budget of the whole prompt a method's values are dense's, to the
+    bit. A budget of an eighth changes them."""
     for name, dense in values(rows, "dense").items():
         full = values(rows, "snapkv", "100%")[name]
         for x in "exact", "loglik_token", "kl", "agree", "bytes.mean":
@@ -66,21 +65,21 @@ def check_full(rows):
         less = values(rows, "snapkv", "12%")[name]
         assert less["kl"] > dense["kl"] + 1e-6, (name, less)
         assert less["bytes.mean"] < dense["bytes.mean"] / 2
-        # The open loop of the same cell, beside.
+        # The open-loop numbers of the same cell.
         assert less["open.output_error.mean"] > 0.01
         assert dense["open.output_error.mean"] < 1e-6
     assert "open.needle_share" in values(rows, "snapkv", "12%")["asked", 0]
 
 
 def check_alone(rows):
-    """The same numbers, to the bit, of a method alone and beside others."""
+    """A method's numbers are the same, to the bit, alone and with others."""
     alone, _ = evaluate(*OPTIONS, "-m", "snapkv", "-b", "12%")
     for name, x in values(alone, "snapkv", "12%").items():
         assert x == values(rows, "snapkv", "12%")[name], name
 
 
 def check_refused(rows):
-    """A method that cannot run leaves a row that says why, and code 3."""
+    """A method that cannot run leaves a row with the reason, and code 3."""
     for name in {x[0] for x in rows}:
         row = rows[name, 0, "quest", "mean:3%"]
         assert row["status"] == "refused" and "the smallest" in row["reason"]
@@ -88,8 +87,7 @@ def check_refused(rows):
 
 
 def check_files():
-    """A file that nobody has: where it might be and what makes it, not where
-    this looked."""
+    """A missing file: where it could be, what makes it; not where we looked."""
     rows, said = evaluate(*OPTIONS, "-m", "less,palu+int8", "-b", "25%", code=3)
     for name, key, by in ("less", "less:weights=", "train-hf less"), (
         "palu+int8", "palu:bases=", "train palu"):  # fmt: skip
@@ -102,8 +100,8 @@ def check_files():
 
 
 def check_variants():
-    """Windows, a cap on logits, learned sinks: dense is the model itself. The
-    bytes are those of the open loop, on which a budget was found."""
+    """Windows, a cap on logits, learned sinks: dense is the model itself, and
+    bytes equal those in open loop, which found the budget."""
     tokens = hf_models.IDS[0].tolist()
     for name, config in (
         ("Mistral", {}),
@@ -130,13 +128,12 @@ def check_variants():
 
 
 def check_logits(item, asks):
-    """The log-likelihood is the mean over the answer's tokens. Tokens that a
-    model never says, with logits of -inf, count nowhere; a number that is none
-    is left out, and the row says why."""
+    """The log-likelihood is the mean over the answer's tokens, without those
+    with logits of -inf. A row says which number is not finite."""
     own, (question,) = hf_models.model("Llama"), item.questions
 
     def rows(first):
-        """With the tokens from `first` on never said."""
+        """Rows if tokens from `first` on have logits of -inf."""
         def never(module, args, out):
             out.logits[..., first:] = -torch.inf
 
@@ -156,7 +153,7 @@ def check_logits(item, asks):
     assert abs(full["values"]["loglik_token"] - want) < 1e-6, (full, want)
     assert abs(full["values"]["kl"]) < 1e-9 < less["values"]["kl"], (full, less)
     assert not full["reason"] and not less["reason"]
-    for row in rows(100):  # of which the answer has some
+    for row in rows(100):  # the answer has such tokens
         assert row["status"] == "ok" and "kl" in row["values"], row
         assert "loglik_token" not in row["values"], row
         assert row["reason"].startswith("no loglik_token, ppl.all, "), row
@@ -169,8 +166,7 @@ def check_logits(item, asks):
 
 
 def check_database():
-    """What is there is not computed again; --again finds the same; shards are
-    the whole."""
+    """Stored rows are not computed again; --again agrees; so do shards."""
     words = *OPTIONS, "-m", "h2o", "-b", "25%"
     evaluate(*words, "--db", at("whole.db"), "-n")
     assert not os.path.exists(at("whole.db"))
@@ -194,7 +190,7 @@ def check_database():
         parts.update(rows)
     assert {x: y["values"] for x, y in parts.items()} == {
         x: y["values"] for x, y in whole.items()}  # fmt: skip
-    # A number that is another one now is said, and code 1.
+    # A number that differs now is reported, with code 1.
     old = driver.divergences
     driver.divergences = lambda *x: old(*x) + 1
     _, said = evaluate(*words, "--db", at("whole.db"), "--again", code=1)
@@ -203,8 +199,8 @@ def check_database():
 
 
 def check_known(words, whole):
-    """Where all is there the model is not loaded, as long as its files are as
-    they were: not those of another folder, and none that is new."""
+    """If all rows exist, the model is not loaded; unless its files changed, are
+    in another folder, or are new."""
     folder, words = at("known"), (*words, "--name", "model")
     shutil.copytree(MODEL, folder)
     for x in os.listdir(folder):
@@ -225,14 +221,13 @@ def check_known(words, whole):
     os.utime(os.path.join(folder, "config.json"), (2, 2))
     evaluate(*words, "--db", at("whole.db"), model=folder)
     assert len(loads) == 2, loads
-    evaluate(*words, model=folder)  # and where something is to be computed
+    evaluate(*words, model=folder)  # something is to be computed
     assert len(loads) == 3, loads
     run.load = load
 
 
 def asked(path, sql):
-    """What a database answers that another process may be writing; 0 where it
-    has no such table yet."""
+    """A query's number, of a database in use; 0 before it has the table."""
     with contextlib.closing(sqlite3.connect(path)) as db:
         try:
             return db.execute(sql).fetchone()[0]
@@ -241,8 +236,8 @@ def asked(path, sql):
 
 
 def check_killed():
-    """A process that is killed (SIGKILL) loses none of its rows; repeated, the
-    command computes the others alone, and all are as in one go."""
+    """A process killed by SIGKILL loses none of its rows. Repeated, the command
+    computes only the others, and all are as in one run."""
     words = (*OPTIONS, "-m", "h2o", "-b", "12%,25%,50%", "--db",
              at("killed.db"))  # fmt: skip
     rows = "SELECT count(*) FROM evaluation"
@@ -272,8 +267,7 @@ def check_killed():
 
 
 def check_early():
-    """A library or a database of another version is seen before a model is
-    loaded."""
+    """Another version of library or database: an error before models load."""
     def never(*_, **__):
         raise AssertionError("loaded")
 
@@ -292,7 +286,7 @@ def check_early():
 
 
 def check_bad():
-    """One sentence, the code, and all else goes on."""
+    """One sentence and its code; the rest continues."""
     rows, said = evaluate(
         *OPTIONS, "-m", "dense", tasks=("--tasks", "kv", "--items", "1",
         "--length", "4000"), code=3)  # fmt: skip

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kvreplay evaluate --kvpress` with the bundled model, where kvpress is
-installed: of methods whose decisions are those of kvpress's press the cache has
-the same tokens, and the answers are the same; what kvpress holds is counted by
-its tensors; a press that cannot be is one sentence, all else goes on.
-evaluate_press.py KVTRACE KVREPLAY FOLDER TINY; needs torch and transformers."""
+"""`kvreplay evaluate --kvpress` with the bundled model, if kvpress is
+installed. Methods that decide like kvpress's press have the same tokens in
+their cache and the same answers. kvpress's bytes are those of its tensors. An
+impossible press is one sentence and does not stop the rest. evaluate_press.py
+KVTRACE KVREPLAY FOLDER TINY; needs torch and transformers."""
 
 import importlib.util
 
@@ -17,7 +17,7 @@ from kvreplay.evaluate.press import PREFIX, Presses, expression, ratio
 from kvreplay.evaluate.together import Together
 from kvreplay.hf.load import load
 
-# Of ours with the parameters by which they decide as kvpress's press.
+# Our methods, with parameters that decide like kvpress's presses.
 SAME = [
     "snapkv:window=16:pooling=avg",
     "tova:variant=prefill:protect_newest=yes",
@@ -35,8 +35,8 @@ BUDGET = "50%"
 
 
 def check_same(rows):
-    """Answers, likelihoods and divergences; bytes less the positions that a
-    cache with gaps has to know, which kvpress does not."""
+    """Answers, likelihoods and divergences agree; so do bytes, minus positions,
+    which a cache with gaps must store and kvpress does not."""
     dense = rows["asked", 0, "dense", None]["values"]
     for name in SAME:
         a, b = (rows["asked", 0, x + name, BUDGET] for x in ("", PREFIX))
@@ -48,7 +48,7 @@ def check_same(rows):
         for z in "kl", "loglik_token", "ppl.all":
             assert abs(x[z] - y[z]) < 1e-3 * max(1, abs(y[z])), (name, z, x, y)
         assert y["kl"] > 0.01 + dense["kl"], (name, y)
-        if name.startswith("adakv"):  # kvpress hides rows and frees none
+        if name.startswith("adakv"):  # kvpress hides rows but frees none
             assert y["bytes.end"] == dense["bytes.end"], name
         else:
             apart = x["bytes.mean"] / y["bytes.mean"]
@@ -56,7 +56,7 @@ def check_same(rows):
 
 
 def check_other(rows):
-    """Those that decide otherwise are there, too, and do."""
+    """Methods that decide differently are there, too, and differ."""
     for name in OTHER:
         a, b = (rows["asked", 0, x + name, BUDGET] for x in ("", PREFIX))
         assert a["status"] == b["status"] == "ok", (a, b)
@@ -64,9 +64,9 @@ def check_other(rows):
 
 
 def check_kept(rows, ids):
-    """A cache's tokens, by its keys, are those of a session's lane, but for one
-    of two whose scores are nearer than binary32 rounds: of 108 lanes there is
-    one such, of knorm (norms of 7.17306488 and 7.17306466)."""
+    """A cache has the tokens of a session's lane, except where the scores of
+    two tokens are closer than binary32 rounds. That happens in one of 108 lanes
+    (knorm, norms of 7.17306488 and 7.17306466)."""
     model = Model(load(MODEL, "f32")[0])
     together, presses = Together(model, 1), Presses(model)
     with model.attending():
@@ -90,8 +90,8 @@ def check_kept(rows, ids):
                     other[name] += len({*kept} ^ {*map(int, want)})
             ours.close()
         assert sum(other.values()) <= 2, other
-        # Layers of unequal numbers of rows: tokens at once are tokens one by
-        # one, and a fork leaves its origin as it was.
+        # Layers with different numbers of rows: tokens fed at once and one by
+        # one agree, and a fork leaves its origin unchanged.
         spec = rows["asked", 0, PREFIX + OTHER[1], BUDGET]["spec"]
         (x,) = presses.open([spec], dense, 0)
         assert len({y.keys.shape[2] for y in x.cache.layers}) > 1, spec
@@ -105,7 +105,7 @@ def check_kept(rows, ids):
 
 
 def check_ratio():
-    """kvpress keeps what it is asked to; and the press says parameters."""
+    """kvpress keeps as many as requested; the press states its parameters."""
     for prompt in 1, 7, 68, 273, 1023, 1024, 131072:
         for kept in {1, prompt // 4, prompt // 2, prompt - 1, prompt} - {0}:
             r = ratio(prompt, kept)
@@ -116,9 +116,8 @@ def check_ratio():
 
 
 def check_bad():
-    """A budget that is longer than the prompt, a score that no press here has,
-    a press that takes other parameters; and no kvpress: the rows of ours are
-    there, the code is 4."""
+    """A budget longer than the prompt, a score or parameters that no press has.
+    Without kvpress our rows exist and the code is 4."""
     whole, score, other = "snapkv", "chunkkv:score=expected", "random"
     press.PRESSES[other] = "RandomPress({r}, {seed}, 3)"
     rows, said = evaluate(*OPTIONS, "-m", f"{whole},{score},{other}",
@@ -145,8 +144,7 @@ def check_bad():
 
 
 def check_database(rows):
-    """A press's rows are kept and found as all are, and need the method beside
-    them for its budget alone."""
+    """A press's rows are stored and found; they need ours for the budget."""
     words = *OPTIONS, "-m", SAME[0], "-b", BUDGET, "--db", at("press.db")
     first, said = evaluate(*words)
     assert "3 to compute" in said, said

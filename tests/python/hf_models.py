@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small models of random weights, always the same, and what generation by
-them gives: for the tests of the examples where transformers is installed."""
+"""Small models of fixed random weights, and their greedy text, for tests."""
 
 import torch
 import transformers
@@ -34,7 +33,7 @@ def model(name, dtype=torch.float32, attention="eager", **config):
 
 
 def rope(**said):
-    """A configuration's rotation, by the word of this transformers."""
+    """A configuration's rotation, by this transformers' name for it."""
     if transformers.__version__ < "5":
         said.pop("original_max_position_embeddings", None)
         return dict(rope_scaling={"type": said.pop("rope_type"), **said})
@@ -42,7 +41,7 @@ def rope(**said):
 
 
 def longrope(limit):
-    """Other frequencies beyond so many tokens, of heads of 16."""
+    """Other frequencies beyond so many tokens, for heads of 16."""
     return dict(
         rope(rope_type="longrope", short_factor=[1.0] * 8,
              long_factor=[2.0] * 8, original_max_position_embeddings=limit),
@@ -51,14 +50,14 @@ def longrope(limit):
 
 
 def dynamic(limit):
-    """Frequencies that go on changing from so many tokens on."""
+    """Frequencies that change with each token beyond so many."""
     return dict(
         rope(rope_type="dynamic", factor=2.0), max_position_embeddings=limit
     )
 
 
 def generate(model, ids=IDS, new=32, **more):
-    """Greedy: all ids, and the logits [new, vocabulary] in float32."""
+    """Greedy text: all ids, and logits [new, vocabulary] in float32."""
     more.setdefault("attention_mask", torch.ones_like(ids))
     out = model.generate(
         ids,

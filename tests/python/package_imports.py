@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an import of the package costs: `import kvreplay` neither torch nor
-numpy, results not even numpy, traces no torch; the first screen of
-help(kvreplay) names every module; every function that a user may call says what
-it does; every module that another imports is there. Called by
+"""The package's imports: `import kvreplay` loads neither torch nor numpy,
+results no numpy, traces no torch. The first screen of help(kvreplay) names all
+modules; public functions have docstrings; imported modules exist. Called by
 check_package.sh."""
 
 import ast
@@ -18,7 +17,7 @@ HEAVY = "numpy", "torch", "transformers", "kvpress"
 
 
 def loaded(name):
-    """Which of the heavy packages importing that module loads."""
+    """Which heavy packages the import of a module loads."""
     said = subprocess.run(
         [sys.executable, "-c", f"import sys, {name}\n"
          f"print(*[x for x in {HEAVY} if x in sys.modules])"],
@@ -41,8 +40,8 @@ for x in pkgutil.iter_modules(kvreplay.__path__):
     assert x.name == "__main__" or any(
         f"kvreplay.{x.name} " in y for y in screen), (x.name, screen)
 
-# Every module of the package that another imports is there, without importing
-# any, as some need torch.
+# Every module that another imports exists. This imports none, because some need
+# torch.
 for folder, _, names in os.walk(kvreplay.__path__[0]):
     for name in (x for x in names if x.endswith(".py")):
         with open(os.path.join(folder, name), encoding="utf-8") as f:
@@ -57,7 +56,7 @@ for folder, _, names in os.walk(kvreplay.__path__[0]):
 
 undocumented = []
 for folder, inner, names in os.walk(kvreplay.__path__[0]):
-    # What is imported; record is a command.
+    # Packages for import; record is a command.
     inner[:] = {*inner} & {"hf", "kvpress"}
     for name in (x for x in names if x.endswith(".py")):
         path = os.path.join(folder, name)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A recorded trace is as large as `kvtrace plan` says of the model's folder,
-to the byte, and `kvtrace slim` makes of the full one what the recorder records
-with the same words. plan_hf.py KVTRACE KVREPLAY FOLDER TINY; needs torch and
-transformers."""
+"""A recorded trace has exactly as many bytes as `kvtrace plan` says for the
+model's folder, and `kvtrace slim` turns the full trace into what the recorder
+records with the same options. plan_hf.py KVTRACE KVREPLAY FOLDER TINY; needs
+torch and transformers."""
 
 import json
 import os

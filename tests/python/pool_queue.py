@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests that wait for a pool: pool_queue.py KVREPLAY TRACE [--update]. What
-sim/run/README.md says of seven requests over three layouts, by two
-methods and both ways of admitting, is in pool_queue.csv; a queue of its own in
-Python agreed with every number of it (commit dcb7a7cc). Needs Python alone."""
+"""Requests waiting for a pool: pool_queue.py KVREPLAY TRACE [--update].
+pool_queue.csv has the numbers for seven requests, three layouts, two methods
+and both kinds of admission (sim/run/README.md). A separate queue in Python
+agreed with every number (commit dcb7a7cc). Needs only Python."""
 
 import csv
 import itertools
@@ -19,7 +19,7 @@ POOLS = {"dense": (1300000, 1700000, 1700000), "window": (700000,) * 3}
 
 
 def rows():
-    """A line a pool, and a line a request of it."""
+    """One line per pool, and one per request in it."""
     for admit, method in itertools.product(("room", "peak"), POOLS):
         for layout, pool in zip(("unified", "slots", "pages:16"),
                                 POOLS[method]):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kvreplay.kvpress. With kvpress: on the model of traces/tiny a press's
-decisions replay, and methods as presses (press_model.py). Without it made-up
-presses on a small model: what they drop, hide, turn and drop while decoding is
-found, and what they merge is refused. That presses are what KVPRESS.md says is
-presses_hf.py's. Called by cases/session_py.cases: KVREPLAY FOLDER TINY."""
+"""kvreplay.kvpress. With kvpress, on the model of traces/tiny: a press's
+decisions replay, and methods work as presses (press_model.py). Without it, with
+stub presses on a small model: finds what they drop, hide, rotate, and drop
+while decoding, and refuses merges. presses_hf.py checks KVPRESS.md. Called by
+cases/session_py.cases: KVREPLAY FOLDER TINY."""
 
 import contextlib
 import importlib.metadata
@@ -33,7 +33,7 @@ LAYERS, G, T, PROMPT = 2, 2, 24, 16  # of the small model and its trace
 
 
 def replay(trace, *specs, budget="20%"):
-    """Rows of kvreplay, in the order of the specifications."""
+    """Rows of kvreplay, in the order of specs."""
     words = [kvreplay, "run", trace, "-b", str(budget), "-q", "-f", "jsonl"]
     x = subprocess.run(
         [*words, "-m", ",".join(specs)], capture_output=True, text=True
@@ -70,8 +70,8 @@ def real():
 
 
 class Press:
-    """With a hook after each layer's attention, as those of kvpress:
-    hook(layer, its module, the cache, tokens seen, tokens that came)."""
+    """A press with a hook after each layer's attention, as in kvpress:
+    hook(layer, module, cache, tokens seen, new tokens)."""
 
     def __init__(self, hook):
         self.hook = hook
@@ -104,7 +104,7 @@ KEPT = [0, 3, 9, 15]
 
 
 def keep(places):
-    """What keeps these rows of every lane, after the prompt."""
+    """A hook that keeps these rows of every lane after the prompt."""
 
     def hook(layer, module, cache, seen, n):
         if n > 1:
@@ -117,7 +117,7 @@ def keep(places):
 
 def hide(layer, module, cache, seen, n):
     module.masked_key_indices = [0, 0], [0, 1], [2, layer]
-    cache.layers[layer].keys[0, 0, 2] = 1e9  # as fake keys are
+    cache.layers[layer].keys[0, 0, 2] = 1e9  # like kvpress's fake keys
 
 
 def turn(layer, module, cache, seen, n):
@@ -133,7 +133,7 @@ def mixed(layer, *of):
 
 
 def last(layer, module, cache, seen, n):
-    """Every fourth step the last five; and rows of its own, for a while."""
+    """Keeps the last five at every fourth step; adds rows, but drops them."""
     own = cache.layers[layer]
     if n > 1:
         cache.update(own.keys, own.values, layer)
@@ -160,14 +160,14 @@ def old(*of):
 
 
 def check_found(from_press, model, trace):
-    """What presses keep, hide, turn and keep while decoding."""
+    """What presses keep, hide, rotate and keep while decoding."""
     every = {l: {PROMPT: [KEPT] * G} for l in range(LAYERS)}
-    # In any order they are kept: as kvreplay keeps lanes, ascending.
+    # Kept in any order, listed ascending, like kvreplay's lanes.
     assert from_press(model, Press(keep([9, 0, 15, 3])), trace, PATH) == every
     [row] = replay(TRACE, "replay:file=" + PATH)
     assert row["status"] in ("ok", "fixed")
     assert not read_decisions(PATH)["reindex"]
-    part = TRACE + "1"  # a trace of some of the model's layers: of these alone
+    part = TRACE + "1"  # a trace of only some layers
     write_trace(part, {1: trace.layer(1)}, PROMPT, None, trace.tokens, None,
                 trace.inv_freq, {"rope.layout": "half", "n_layers": LAYERS})
     lists = from_press(model, Press(keep([9, 0])), read_trace(part), PATH)
@@ -187,8 +187,8 @@ def check_found(from_press, model, trace):
 
 
 def check_refused(from_press, model, trace):
-    """What no decisions file can say; and whose fault it is: the press's, a
-    state's, other frequencies', or that of what kvpress runs by."""
+    """What no decisions file can express, with the cause: the press, a
+    recurrent state, other frequencies, or the versions."""
 
     def no(says, hook, model=model, **more):
         press = Press(hook)
@@ -219,7 +219,7 @@ def made_up():
     from kvreplay.kvpress import from_press, make_press
 
     model, ids = hf.model("Llama", num_hidden_layers=LAYERS), hf.IDS[:, :T]
-    ids[0, 9] = ids[0, 3]  # one token's values twice, in layer 0
+    ids[0, 9] = ids[0, 3]  # two equal values in layer 0
     capture(model, ids, PROMPT, TRACE)
     trace = read_trace(TRACE)
     check_found(from_press, model, trace)

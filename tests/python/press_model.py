@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """kvreplay.kvpress.Press on the model of traces/tiny, in binary32. It keeps the
-rows that kvpress's own presses keep where KVPRESS.md says so, and answers as
-they do in kvpress's pipeline; at the full budget logits are the model's, bit
-for bit; coded rows are those that the session attends; bytes are the ledger's;
-what cannot be is refused. A scorer's scores rank as the press keeps. Called by
-press_hf.py where kvpress is installed."""
+rows that kvpress's presses keep (as KVPRESS.md says), and answers like them in
+kvpress's pipeline. At the full budget logits are the model's, to the bit. Coded
+rows are those that the session attends to; bytes are the ledger's; impossible
+methods are refused. A scorer's scores rank as its press keeps. Called by
+press_hf.py if kvpress is installed."""
 
 import contextlib
 
@@ -19,14 +19,13 @@ from kvreplay.kvpress import Press, from_scorer, make_press
 from kvreplay.scores import read_scores
 from kvreplay.session import SessionError
 
-QUESTION = 5  # tokens after the prompt that come at once
+QUESTION = 5  # tokens after the prompt, fed at once
 SNAP = dict(window=16, kernel=7, pooling="avg")
 
 
 @torch.no_grad()
 def after(model, ids, press, new=6, question=QUESTION):
-    """Logits of the question and of `new` tokens after it, greedily, as
-    kvpress's pipeline asks for them; and the cache."""
+    """Logits of question and greedy tokens, like kvpress's pipeline; cache."""
     n, cache = ids.shape[1] - question, DynamicCache()
     decodes = isinstance(press, PrefillDecodingPress)
     with press(model) if press else contextlib.nullcontext():
@@ -44,8 +43,8 @@ def after(model, ids, press, new=6, question=QUESTION):
 
 
 def rows_of(held, hidden=None):
-    """{layer, KV head: its rows, as a set of bytes}; hidden: {layer: those that
-    kvpress hides}."""
+    """{layer, KV head: its rows as a set of bytes}. hidden: {layer: rows that
+    kvpress hides}, which are left out."""
     out = {}
     for l, (k, _) in enumerate(held):
         _, heads, rows = (hidden or {}).get(l) or ((), (), ())
@@ -58,7 +57,7 @@ def rows_of(held, hidden=None):
 
 
 def hidden_by(model):
-    """What presses hide of each layer, which is then forgotten."""
+    """What presses hide in each layer; then hides nothing."""
     out = {}
     for x in model.model.layers:
         out[x.self_attn.layer_idx] = x.self_attn.masked_key_indices
@@ -67,7 +66,7 @@ def hidden_by(model):
 
 
 def check_full(model, ids):
-    """A press that keeps everything is no press, to the bit."""
+    """A press that keeps everything changes nothing, to the bit."""
     for attention in "sdpa", "eager":
         model.set_attn_implementation(attention)
         own, _ = after(model, ids, None)
@@ -81,7 +80,7 @@ def check_full(model, ids):
 
 
 def check_kept(model, ids):
-    """The rows that kvpress keeps, and their bytes."""
+    """Keeps kvpress's rows, and counts their bytes."""
     for theirs, ours in (
         (SnapKVPress(0.5, 16, 7), Press("snapkv", 0.5, **SNAP)),
         (
@@ -109,7 +108,7 @@ def check_kept(model, ids):
 
 
 def check_coded(model, ids):
-    """What the cache holds is what the session attends, of codes, too."""
+    """The cache holds what the session attends to, also if coded."""
     own, _ = after(model, ids, None, new=1, question=1)
     for method, budget in ("kivi", None), ("snapkv+int4", 64), ("leankv", None):
         a, _ = after(model, ids, Press(method, budget=budget), 1, 1)
@@ -125,14 +124,14 @@ def check_coded(model, ids):
     assert row["kept"] == int(row["prompt"] * 0.5), row
     assert row["step"] == ids.shape[1] + 5, row
     assert len(h2o.session.view(0, 0)) and h2o.session.digest()["journal"]
-    h2o.compression_ratio = 0.75  # as kvpress's evaluation sets it
+    h2o.compression_ratio = 0.75  # set like kvpress's evaluation does
     after(model, ids, h2o)
     assert h2o.result()["kept"] == int(row["prompt"] * (1 - 0.75))
     assert len(h2o.rows) == 2
 
 
 def check_pipeline(model, folder):
-    """Answers of kvpress's pipeline, as its own press gives them."""
+    """Answers in kvpress's pipeline equal those of its own press."""
     pipe = pipeline(
         "kv-press-text-generation", model=model,
         tokenizer=AutoTokenizer.from_pretrained(folder),
@@ -166,7 +165,7 @@ def refused(model, ids, press, says):
 
 
 def check_refused(model, ids):
-    """Each by its sentence; afterwards the model attends as before."""
+    """Each gives its sentence, and leaves the model's attention intact."""
     sdpa, own = ALL_ATTENTION_FUNCTIONS["sdpa"], model.config.to_dict()
     for press, says in (
         (Press("quest", budget=64), "reads only some of its entries"),
@@ -201,7 +200,7 @@ def check_refused(model, ids):
 
 
 def check_scores(model, trace, path):
-    """A file of scores ranks as the press that made it keeps."""
+    """A file of scores ranks as its press keeps."""
     for text, bound in (
         ("SnapKVPress(0.5, 16, 7)", False),
         ("AdaKVPress(SnapKVPress(0.5, 16, 7))", False),
@@ -233,7 +232,7 @@ def check_scores(model, trace, path):
 
 
 def check(model, folder, trace, path):
-    """All of it; trace: of the model, in binary32."""
+    """All checks. trace: of the model, in binary32."""
     ids = torch.as_tensor(np.asarray(trace.tokens, np.int64)[None])
     ids = ids[:, : trace.prompt_len]
     check_full(model, ids)

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every press of the installed kvpress on the model of traces/tiny, in
-binary32: how many tokens it keeps, which specification of ours keeps the same,
-by `kvreplay grade`, or why none does, and whether its scores can be exported.
+"""Runs every press of the installed kvpress on the model of traces/tiny, in
+binary32: how many tokens it keeps, which specification of ours keeps the same
+(by `kvreplay grade`) or why none does, and whether its scores can be exported.
 
-    presses_hf.py KVREPLAY TINY                     a line a row
+    presses_hf.py KVREPLAY TINY                     one line per row
     presses_hf.py KVREPLAY TINY --table KVPRESS.md  writes its table
-    presses_hf.py KVREPLAY TINY --part 12 KVPRESS.md   12 of them, chosen by
-                                                    what kvpress/*.py are,
-                                                    against it
+    presses_hf.py KVREPLAY TINY --part 12 KVPRESS.md   compares 12 rows with it,
+                                                    other ones when kvpress/*.py
+                                                    changes
 
-Rows are presses_rows.py's. Exit 1: a press that has no row, a result without a
+presses_rows.py has the rows. Exit 1: a press without a row, a result without a
 reason, or another than the table's; 77 without kvpress. Needs the package on
 PYTHONPATH and KVREPLAY_LIBRARY.
 """
@@ -43,7 +43,7 @@ from kvreplay.kvpress import from_press, from_scorer  # noqa: E402
 from kvreplay.kvpress import decide, make_press, scorer  # noqa: E402
 from kvreplay.trace import read_trace  # noqa: E402
 
-TOKENS = 280  # of retrieval_16, whose prompt has 273: seven decode steps
+TOKENS = 280  # of retrieval_16: its prompt has 273, so seven decode steps
 HEAD = (
     "| press | tokens a KV head | specification of `-m` | `-b` | is | scores |"
     "\n|---|---|---|---|---|---|"
@@ -51,11 +51,11 @@ HEAD = (
 
 
 class Failed(Exception):
-    """A row that is not as presses_rows.py has it."""
+    """A row that contradicts presses_rows.py."""
 
 
 class Bench:
-    """The model, its trace, and files to write."""
+    """The model, its trace, and paths for files."""
 
     def __init__(self, kvreplay, tiny, folder):
         self.kvreplay = kvreplay
@@ -76,7 +76,7 @@ class Bench:
         return press, made
 
     def export(self, text):
-        """What --scores says of it: "yes", "its ratio", "-"; and the scores."""
+        """The result of --scores: "yes", "its ratio" or "-"; and the scores."""
         try:
             press, _ = self.press(text)
             x = from_scorer(self.model, press, self.trace, self.scores, text)
@@ -85,14 +85,14 @@ class Bench:
         return "its ratio" if x.bound else "yes", x.of
 
     def budget(self, asked, lists):
-        """The budget of a row: as many a layer as the press kept, if "same"."""
+        """A row's budget; "same": as many per layer as the press kept."""
         if asked != "same":
             return asked
         kept = [lists[l][min(lists[l])] for l in self.trace.layers]
         return "/".join(str(len(x[0])) for x in kept)
 
     def grade(self, spec, budget):
-        """Decisions, ties and wrong ones of the press by that specification."""
+        """Counts the press's decisions, ties and wrong ones by `grade`."""
         words = [self.kvreplay, "grade", self.path, "-m", spec]
         words += ["-b", budget] if budget else []
         words += ["--theirs", self.kept, "--tie", "1e-5"]
@@ -106,7 +106,7 @@ class Bench:
 
 
 def threshold(scores, lists):
-    """The least score that was kept."""
+    """The smallest score that was kept."""
     return min(
         scores[l][h][np.asarray(x)].min()
         for l in lists
@@ -146,7 +146,7 @@ def line(bench, text, spec, asked, why):
 
 
 def lines(bench, rows):
-    """The rows' lines; failures are printed, and counted."""
+    """The table's lines. Prints and counts failures."""
     out, bad = [], 0
     for row in rows:
         try:
@@ -160,7 +160,7 @@ def lines(bench, rows):
 
 
 def without_row():
-    """Presses of kvpress that no row tries."""
+    """Presses of kvpress without a row."""
     tried = {re.match(r"\w+", x[0])[0] for x in ROWS}
     kinds = {x: getattr(kvpress, x) for x in kvpress.__all__}
     known = {
@@ -171,7 +171,7 @@ def without_row():
 
 
 def drawn(most):
-    """That many rows, others whenever the package's files are others."""
+    """So many rows; other ones when the package's files change."""
     h = hashlib.sha256()
     for x in decide, scorer:
         with open(x.__file__, "rb") as f:
@@ -182,7 +182,7 @@ def drawn(most):
 
 
 def version():
-    """Of what the table is."""
+    """The versions that the table is for."""
     return (
         f"kvpress {importlib.metadata.version('kvpress')}, transformers "
         f"{transformers.__version__}, torch {torch.__version__.split('+')[0]}"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The presses of the table in traces/examples/KVPRESS.md: each as it is tried,
-the specification of ours that does the same, or why there is none; and weights
-made up for those whose own are published for some models alone."""
+"""The presses in the table of traces/examples/KVPRESS.md: how each is tried,
+and the specification of ours that does the same, or why there is none. Also
+made-up weights for presses whose own exist only for some models."""
 
 import numpy as np
 import torch
@@ -11,14 +11,14 @@ from kvpress.presses.kvzap_press import KVzapConfig, KVzapModel
 SNAP = "window=16:pooling=avg"
 FILE = "topk:score=file:scores={scores}"
 CHUNK = "chunkkv:chunk=20:count=share"
-MERGES = "a decisions file can only say which tokens are kept"  # refused, so
+MERGES = "a decisions file can only say which tokens are kept"  # its refusal
 RANDOM = "random numbers, others in each run"
 SAME_TEXT = "tokens of one text have one row before rotation in layer 0"
 CLOSED = "tokens decoded after a compression feel it, and have other keys"
 PROJECTED = "weighs values by the output projection, which no trace holds"
 
-# Press, specification, budget ("same": as many a layer as the press kept),
-# why it is another where it is.
+# Press, specification, budget ("same": as many per layer as the press kept),
+# and why it differs, if it does.
 ROWS = [
     ("AdaKVPress(SnapKVPress(0.5, 16, 7))",
      f"adakv:{SNAP}:safeguard=minimum", "ratio:0.5", ""),
@@ -110,14 +110,13 @@ ROWS = [
 
 
 def drawn(*shape):
-    """Weights of a fixed seed."""
+    """Weights from a fixed seed."""
     g = torch.Generator().manual_seed(7)
     return torch.randn(*shape, generator=g) / shape[-1] ** 0.5
 
 
 def made_up(press, model):
-    """Gives a press weights where its own are fetched by the model's name.
-    Returns whether it did."""
+    """Gives a press weights instead of a download. Returns whether it did."""
     c, name = model.config, type(press).__name__
     layers, heads, d = c.num_hidden_layers, c.num_key_value_heads, c.head_dim
     queries = c.num_attention_heads

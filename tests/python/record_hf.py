@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kvreplay record` of real models, the bundled one and small ones of random
-weights: needles, rows with column sums, layers, together, resumed, and bad
-input. record_hf.py KVTRACE KVREPLAY FOLDER TINY; needs torch and transformers.
-"""
+"""`kvreplay record` with the bundled model and small ones of random weights:
+needles, rows with column sums, layers, batches, continued runs, bad input.
+record_hf.py KVTRACE KVREPLAY FOLDER TINY; needs torch and transformers."""
 
 import errno
 import importlib.util
@@ -26,7 +25,7 @@ def check_needles():
     lines(*LINES)
     os.environ.pop("OMP_WAIT_POLICY", None)
     said = record("all", "--max-new", "8", "--name", "tiny", "--check")
-    assert os.environ["OMP_WAIT_POLICY"] == "passive"  # before torch is loaded
+    assert os.environ["OMP_WAIT_POLICY"] == "passive"  # set before torch loads
     assert "3 of 3" in said and "s left" in said, said
     assert said.count("outputs differ by") == 3, said
     for name, source in ("one", "27365"), ("two", "51802"):
@@ -48,8 +47,8 @@ def check_needles():
 
 
 def check_rows():
-    """The same decisions of sums as of rows, to the bit; what needs more rows
-    is refused and says which."""
+    """Sums give the same decisions as rows, to the bit. A method that needs
+    more rows is refused with their name."""
     record("slim", "--max-new", "8", "--rows", "last=16,decode")
     record("bare", "--max-new", "8", "--rows", "decode", "--no-sums")
     whole, slim = trace("all", "one"), trace("slim", "one")
@@ -75,7 +74,7 @@ def check_rows():
 
 
 def check_together():
-    """Prompts of one length in one forward; the same tokens, near numbers."""
+    """Prompts of one length in one forward: same tokens, close numbers."""
     ids = "abc"
     lines(*(dict(id=x, prompt=f"{SOURCE}what is {x}? ") for x in ids),
           LINES[1])  # fmt: skip
@@ -90,8 +89,8 @@ def check_together():
 
 
 def check_resumed():
-    """What is there stays as it is; what is of other options is refused, and
-    what is half-written has no name of a trace."""
+    """Existing traces stay unchanged. Those with other options are refused.
+    Unfinished ones do not have a trace's name."""
     lines(*LINES)
     one = at("all", "one.safetensors")
     before = os.stat(one).st_mtime_ns
@@ -125,7 +124,7 @@ def check_resumed():
 
 
 def check_no_room():
-    """Before anything is computed."""
+    """Fails before anything is computed."""
     own = os.statvfs
     write.os.statvfs = lambda _: types.SimpleNamespace(
         f_bavail=1, f_frsize=4096)  # fmt: skip
@@ -176,7 +175,7 @@ def check_bad_models():
     refused("layer 1: v holds NaN or Inf", path, "--max-new", "0")
     model = hf.model("Llama", vocab_size=100)
     model.save_pretrained(path)
-    refused(":1: ", path)  # the tokenizer's tokens are not the model's
+    refused(":1: ", path)  # a tokenizer of another model
     size = os.path.getsize(name)
     os.truncate(name, size - 100)
     refused("model.safetensors: 100 bytes missing at the end", path)
@@ -189,7 +188,7 @@ def check_bad_models():
     refused("cut.gguf: cannot load the model" if known else "gguf", gguf,
             code=3 if known else 4)  # fmt: skip
     lines(dict(messages=[{"role": "user", "content": "a"}]))
-    refused(":1: ", MODEL)  # the bundled model has no chat template
+    refused(":1: ", MODEL)  # no chat template
     lines(LINES[0], dict(prompt="a", source="b", answer="b"))
     refused(":2: the source 'b' is not in the", MODEL)
 

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kvreplay record --repeat`: KVzip's scores against the loop over one forward
-of prompt, instruction and chunk at once, without a cache, in binary64; of
-models with a cap on logits, learned sinks, latent attention; the context of a
-chat; and files that are made again where they are missing, or of another trace,
-and what methods keep by them. record_repeat.py KVTRACE KVREPLAY FOLDER TINY;
-needs torch and transformers."""
+"""`kvreplay record --repeat`: KVzip's scores against a loop in binary64 over
+one forward of prompt, instruction and chunk, without a cache; models with a cap
+on logits, learned sinks, latent attention; a chat's context; files made again
+if missing or of another trace; and what methods keep by them. record_repeat.py
+KVTRACE KVREPLAY FOLDER TINY; needs torch and transformers."""
 
 import os
 import shutil
@@ -26,7 +25,7 @@ N, START, LAST, CHUNK, SAY = 50, 3, 44, 15, [7, 9, 11, 5]
 
 
 def passes():
-    """Of hf.IDS[:N]: the context is tokens START to LAST, in chunks."""
+    """Passes of hf.IDS[:N]: the context is tokens START to LAST, in chunks."""
     ids, found = hf.IDS[0, :N].tolist(), []
     for start in range(START, LAST, CHUNK):
         end = min(LAST, start + CHUNK)
@@ -35,8 +34,7 @@ def passes():
 
 
 def by_hand(t, x):
-    """Scores of a pass, {layer: [KV heads, tokens]}: t is the trace of prompt
-    and pass in one forward."""
+    """A pass's scores, {layer: [KV heads, tokens]}; t: prompt and pass."""
     found = {}
     for l in t.layers:
         q, k = t.q(l).astype(float), t.k(l).astype(float)
@@ -84,8 +82,7 @@ def check_scores():
 
 
 def check_spans():
-    """The context of a plain prompt, of a chat and before a question; what is
-    read to repeat it."""
+    """Contexts: a plain prompt, a chat, before a question; what is repeated."""
     tokens = transformers.AutoTokenizer.from_pretrained(MODEL)
 
     def bare(text):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kvreplay record` of what version 2 of the format says (traces/README.md):
-windows, a cap on logits, learned sinks, rotations of a part of the head and of
-two kinds, V in K. Small models of random weights, prompts longer than their
-windows. `kvtrace check` computes each output again; that frequencies are right
-is seen by the same tokens at later positions. record_second.py KVTRACE KVREPLAY
-FOLDER TINY; needs torch and transformers."""
+"""`kvreplay record` for version 2 of the format (traces/README.md): windows, a
+cap on logits, learned sinks, rotation of a part of the head, two rotations, V
+in K. Small models of random weights, with prompts longer than their windows.
+`kvtrace check` recomputes the outputs; the same tokens at later positions show
+that frequencies are right. record_second.py KVTRACE KVREPLAY FOLDER TINY; needs
+torch and transformers."""
 
 import json
 import subprocess
@@ -25,8 +25,8 @@ from kvreplay.record.request import Request
 from kvreplay.record.write import record as write
 from kvreplay.trace import read_trace
 
-attention.ROWS = latent.ROWS = 24  # several pieces of the 64 tokens here
-BY = 40  # positions
+attention.ROWS = latent.ROWS = 24  # several pieces of the 64 tokens
+BY = 40  # positions to shift by
 MIXED = ["sliding_attention", "full_attention"] * 2
 SIZES = dict(vocab_size=260, max_position_embeddings=512, num_hidden_layers=4)
 LATENT = dict(
@@ -34,8 +34,8 @@ LATENT = dict(
     first_k_dense_replace=4, moe_intermediate_size=32, q_lora_rank=24,
     kv_lora_rank=32, qk_nope_head_dim=16, qk_rope_head_dim=8, v_head_dim=12,
     num_key_value_heads=4)  # fmt: skip
-# name, what differs, layout, and what a trace has: windows, softcap, sinks,
-# frequencies of windowed layers, channels in another order, V in K.
+# Name, options, layout, and what the trace has: windows, softcap, sinks,
+# frequencies of windowed layers, reordered channels, V in K.
 MODELS = (
     ("Mistral", dict(sliding_window=20), "half", "windows"),
     ("Gemma2", dict(head_dim=16, sliding_window=20, layer_types=MIXED,
@@ -58,7 +58,7 @@ MODELS = (
 def made(name, config, dtype=torch.float32):
     own = dict(SIZES, **config)
     model = hf.model(name, dtype, **own)
-    with torch.no_grad():  # norms and sinks are alike when made, logits small
+    with torch.no_grad():  # initial norms and sinks are equal, logits small
         for key, x in model.named_parameters():
             x.mul_(6 if "q_proj" in key else 1)
             if "sinks" in key or "norm" in key:
@@ -86,14 +86,13 @@ def features(t):
 
 
 def shift(_, args, kwargs):
-    """The tokens stand BY positions later."""
+    """Shifts the tokens by BY positions."""
     at = torch.arange(kwargs["input_ids"].shape[1])[None] + BY
     return args, dict(kwargs, position_ids=at)
 
 
 def check_turned(model, t, name):
-    """Each key of the tokens BY positions later is the recorded key, turned by
-    the recorded frequencies, and so is each query."""
+    """Shifted tokens have the recorded keys and queries, rotated further."""
     hook = decoder_of(model).register_forward_pre_hook(shift, with_kwargs=True)
     later = recorded(model, name + "_later")
     hook.remove()
@@ -133,8 +132,8 @@ def check_models():
 
 
 def check_latent():
-    """As an engine holds it: 1,152 bytes a token of DeepSeek-V3 are here 2 *
-    (32 + 8); --expanded as before, version 1."""
+    """In latent form: DeepSeek-V3's 1,152 bytes per token are 2 * (32 + 8)
+    here. --expanded gives version 1, as before."""
     model = made("DeepseekV3", LATENT, torch.bfloat16)
     t = recorded(model, "latent")
     assert (t.n_kv_heads, t.head_dim, t.value_dim) == (1, 40, 32)
@@ -142,7 +141,7 @@ def check_latent():
     wide = recorded(model, "expanded", absorb=False)
     assert (wide.n_kv_heads, wide.head_dim, wide.value_dim) == (4, 24, 12)
     assert wide.version == "1" and wide.metadata["attn.latent"] == "40"
-    # Both are one attention: logits of the model's own q and k.
+    # Both are the same attention: the logits agree.
     for l in t.layers:
         a = np.einsum("htd,sd->hts", t.q(l), t.k(l)[0]) * t.scale
         b = np.einsum("htd,hsd->hts", wide.q(l), wide.k(l)) * wide.scale
@@ -150,7 +149,7 @@ def check_latent():
 
 
 def sums(t, layer):
-    """Column sums of the prompt in binary64, [heads, prompt_len]."""
+    """The prompt's column sums in binary64, [heads, prompt_len]."""
     n, k = t.prompt_len, t.k(layer).astype(float)
     k = k.repeat(t.n_heads // t.n_kv_heads, 0)[:, :n]
     x = np.einsum("htd,hsd->hts", t.q(layer)[:, :n], k) * t.scale
@@ -165,8 +164,8 @@ def sums(t, layer):
 
 
 def check_command():
-    """The command records such layers, sums decide as rows do in every one of
-    them, and chunks are left out by their name."""
+    """The command records such layers. Sums decide as rows do in all of them.
+    Layers with chunks are named and left out."""
     lines(*LINES)
     for name, config in ("Gemma2", MODELS[1][1]), ("GptOss", MODELS[4][1]):
         path = saved(name, made(name, config))
@@ -197,7 +196,7 @@ def check_command():
 
 
 def check_greedy():
-    """The model adds its argmax, whatever its generation_config wants."""
+    """Generation is greedy, whatever generation_config says."""
     model = made("Llama", {})
     ids = hf.IDS[:, :20]
     want = ids

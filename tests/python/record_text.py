@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kvreplay record` as far as it goes without torch: prompts, options, spans,
-what a trace is made of, the file that is written in parts (with numpy), and the
-command line's codes. record_text.py FOLDER, with the package on PYTHONPATH."""
+"""The parts of `kvreplay record` that need no torch: prompts, options, spans,
+keys of traces, writing a file in parts (with numpy), exit codes.
+record_text.py FOLDER, with the package on PYTHONPATH."""
 
 import contextlib
 import io
@@ -90,8 +90,7 @@ def check_options():
 
 
 class Words:
-    """A tokenizer of words with the blank before them; ends: it puts 1 behind
-    every text."""
+    """A tokenizer of words with the blank before; ends: appends 1 to texts."""
 
     def __init__(self, ends=False):
         self.words, self.ends = ["<s>", "</s>"], ends
@@ -122,8 +121,7 @@ def asked(tokenizer=None, **line):
 
 
 def check_special():
-    """One token that begins, and none that ends a text which goes on; said
-    once."""
+    """One start token, and no end token, as the text continues; said once."""
     line = dict(prompt="b is 8 so b is", answer=" 8", source="b is 8")
     want, said = asked(**line), io.StringIO()
     assert want.ids[:2] == [0, 2] and len(want.ids) == 7, want
@@ -138,7 +136,7 @@ def check_special():
                              "one of the two is left out"), lines
     ends = Words(ends=True)
     assert tokenized(ends, "", True) == [0] and tokenized(ends, "", False) == []
-    assert tokenized(ends, "<s>b</s>", False)[0] == 0  # of a chat template
+    assert tokenized(ends, "<s>b</s>", False)[0] == 0  # a chat template's
 
 
 def check_spans():
@@ -148,7 +146,7 @@ def check_spans():
     assert find(t, ids, "red") == (2, (2, 3))
     assert find(t, ids, "red", 4) == (1, (8, 9))
     assert find(t, ids, "8") == (1, (11, 12))
-    assert find(t, ids, "RED  cat") == (1, (8, 10))  # case, blanks
+    assert find(t, ids, "RED  cat") == (1, (8, 10))  # ignores case, blanks
     assert find(t, ids, "blue") == (0, None) == find(t, ids, "")
     check_words(t)
     x = asked(prompt="the red is 7 and the blue is 8 so the red is",
@@ -165,7 +163,7 @@ def check_spans():
               answer=" 8", segments=[
                   {"role": "context", "text": "b is 8"},
                   {"role": "question", "text": "what is b"}])  # fmt: skip
-    assert x.ids[0] != 0 and x.source == (3, 4), x  # no special tokens
+    assert x.ids[0] != 0 and x.source == (3, 4), x  # without special tokens
     assert x.segments == [dict(start=0, end=4, role="context"),
                           dict(start=4, end=7, role="question")]  # fmt: skip
     refused("is not in the prompt after", lambda: asked(
@@ -175,8 +173,7 @@ def check_spans():
 
 
 def check_words(t):
-    """An answer is whole words: the 7 of 2017 is none, nor that of 7up or
-    -7."""
+    """An answer is whole words: 7 is not found in 2017, 7up or -7."""
     ids = t("in 2017 no. 7, then 7up, -7 and x7 or 1,207")["input_ids"]
     assert find(t, ids, "7") == (1, (4, 5)), find(t, ids, "7")
     assert find(t, ids, "2017") == (1, (2, 3)) and find(t, ids, "17")[0] == 0
@@ -185,10 +182,10 @@ def check_words(t):
     assert find(t, ids, "No. 7,") == (1, (3, 5))
     assert find(t, ids, "no. 7, the")[0] == 0
     ids = t("\u5728\u4e1c\u4eac\u90fd 7\u6708 \u00c9t\u00e9s")["input_ids"]
-    assert find(t, ids, "\u4e1c\u4eac") == (1, (1, 2))  # no blanks there
+    assert find(t, ids, "\u4e1c\u4eac") == (1, (1, 2))  # without blanks
     assert find(t, ids, "7") == (1, (2, 3)) and find(t, ids, "etes")[0] == 1
     assert find(t, ids, "ete") == (0, None)
-    cut = Words()  # a word in two tokens ends where the second does
+    cut = Words()  # a word of two tokens ends with the second
     cut.words[1:] = ["7", "2", " is", " 7"]
     assert find(cut, [1, 2, 3, 4], "72") == (1, (0, 2))
     assert find(cut, [1, 2, 3, 4], "7") == (1, (3, 4))
@@ -230,7 +227,7 @@ def check_order():
 
 
 def check_command():
-    """What is wrong is said before anything is loaded: -S hides packages."""
+    """Errors appear before anything is loaded: -S hides packages."""
     good = os.path.join(folder, "ab.txt")
     write({"prompt": ""})
     for code, says, *words in (
@@ -281,7 +278,7 @@ def check_file():
     before = sorted(os.listdir(folder))
     file = Writer(path, {}, sizes)
     file.put("a", a)
-    sweep(folder)  # of others alone, and this process lives
+    sweep(folder)  # spares this process's file
     assert sorted(os.listdir(folder)) != before
     file.leave()
     assert sorted(os.listdir(folder)) == before and load(path)[0] == meta

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Feeds a trace to a session for each specification and prints what
-`kvreplay run` would: specification and digests. The prompt in pieces, layers
-in a random order. What does not fit is refused with a sentence and changes
-nothing, and a method of one's own is loaded (where a C compiler is). Called by
-cases/session_py.cases: TRACE SPEC..."""
+`kvreplay run` would: specification and digests. Feeds the prompt in pieces, and
+layers in random order. Bad arguments give a sentence and change nothing. Loads
+a plugin if there is a C compiler. Called by cases/session_py.cases: TRACE
+SPEC..."""
 
 import contextlib
 import json
@@ -58,7 +58,7 @@ shape = dict(
 
 
 class Unreadable:
-    """As a bfloat16 tensor of torch is."""
+    """Like a bfloat16 tensor of torch."""
 
     def __array__(self, *_, **__):
         raise TypeError("bf16")
@@ -79,7 +79,7 @@ for spec in specs:
         s = opened.enter_context(Session(spec, "20%", **shape))
         at = [0] * layers
         while min(at) < k.shape[1]:
-            if draw.random() < 0.004:  # a fork goes on, its origin is closed
+            if draw.random() < 0.004:  # continue with a fork, close its origin
                 s, origin = opened.enter_context(s.fork()), s
                 assert s.seen == origin.seen and s.seen is not origin.seen
                 origin.close()
@@ -90,9 +90,9 @@ for spec in specs:
             q, key, v = (
                 x[f"layers.{l}.{c}"][:, at[l] : at[l] + n] for c in "qkv"
             )
-            if draw.random() < 0.5:  # heads beside each other in memory
+            if draw.random() < 0.5:  # heads interleaved in memory
                 q = q.transpose(1, 0, 2).copy().transpose(1, 0, 2)
-            if draw.random() < 0.1:  # a dimension that is not: copied
+            if draw.random() < 0.1:  # the dimension is not contiguous: a copy
                 key = np.asfortranarray(key)
             out = s.block(l, q, key, v, out=n == 1)
             at[l] += n
@@ -169,10 +169,10 @@ with Session("h2o", 8, **{**shape, "fed": np.array([1], np.int8)}) as s:
     refused(lambda: s.block(0, q, key, v), "layer 0 is not one")
     assert s.seen == {1: 0}
 
-# What a program keeps of a prompt is what replay does by a file of the same.
+# A program's choice for a prompt equals replay of a file with that choice.
 def chosen(l, g):
     kept = [t for t in range(p) if (t * 7 + l + g) % 3 == 0 or t > p - 5]
-    return kept[::-1] if g == 1 else kept  # a lane has the order it is told
+    return kept[::-1] if g == 1 else kept  # a lane has the given order
 
 
 def keeps(s, l, told):
@@ -182,7 +182,7 @@ def keeps(s, l, told):
 
 
 heads, told = shape["n_kv_heads"], {}
-for l in range(layers):  # all lanes, or all but one, or none
+for l in range(layers):  # calls for all lanes, all but one, or none
     told[l] = list(range(heads))[: heads - l if l < 2 else None]
 lists = {l: {p: [chosen(l, g) if g in told[l] else list(range(p))
                  for g in range(heads)]} for l in told}
@@ -190,7 +190,7 @@ with Session("replay", **shape) as s:
     refused(lambda: s.keep(0, 0, [0]), "compress it after the prompt")
     for l in told:
         keeps(s, l, told[l])
-    s, origin = s.fork(), s  # a layer that waits is forked as it waits
+    s, origin = s.fork(), s  # also forks a layer whose compression is pending
     origin.close()
     for wrong, said in (
         (lambda: s.keep(0, 0, [0]), "has already been compressed"),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kvreplay.hf.session: models of random weights generate 32 tokens after 64,
+"""kvreplay.hf.session: models of random weights generate 32 tokens after 64.
 `dense` gives the tokens and logits of the model's own attention, streamingllm
-those of a forward over the tokens that it attends, and what a session is not is
-refused. Says on stdout by which versions. Called by cases/session_py.cases."""
+those of a forward over the tokens that it attends to. Impossible sessions are
+refused. Prints the versions. Called by cases/session_py.cases."""
 
 import numpy as np
 import torch
@@ -13,20 +13,20 @@ import refusals
 from kvreplay.hf.session import SessionCache
 from kvreplay.session import Session
 
-N, NEW, ROOM = 64, 32, 200  # tokens of the prompt, after it; room
+N, NEW, ROOM = 64, 32, 200  # tokens: prompt, generated, capacity
 
 
 def check_dense(torch, hf, SessionCache):
-    """Largest difference seen, float32 and bfloat16: 2.4e-7 and 0.0042."""
+    """Largest differences seen: 2.4e-7 in float32, 0.0042 in bfloat16."""
     near = {torch.float32: 2e-6, torch.bfloat16: 0.01}
     for name, config in (
         ("Llama", dict(num_key_value_heads=4)),
-        ("Llama", dict(head_dim=32)),  # not hidden_size / heads
+        ("Llama", dict(head_dim=32)),  # differs from hidden_size / heads
         ("Qwen2", {}),
-        ("Qwen3", dict(head_dim=32)),  # norms on q and k
-        ("Mistral", dict(sliding_window=N + NEW)),  # hides nothing here
+        ("Qwen3", dict(head_dim=32)),  # has norms on q and k
+        ("Mistral", dict(sliding_window=N + NEW)),  # hides no token
         ("Gemma", dict(head_dim=16)),
-        ("Granite", dict(attention_multiplier=0.11)),  # not 1/sqrt(d)
+        ("Granite", dict(attention_multiplier=0.11)),  # unlike 1/sqrt(d)
     ):
         for dtype in near:
             own = hf.model(name, dtype, **config)
@@ -34,7 +34,7 @@ def check_dense(torch, hf, SessionCache):
             own.set_attn_implementation("kvsession")
             cache = SessionCache(own, "dense", room=ROOM)
             b, lb = hf.generate(own, past_key_values=cache)
-            # bfloat16 near a tie may choose otherwise: up to there, then.
+            # In bfloat16 a near tie can change a token: compares up to there.
             same = (a == b)[0, N:].long().cumprod(0).sum() + 1
             assert same > NEW or dtype != torch.float32, (name, a, b)
             apart = (la - lb)[:same].abs().max()
@@ -42,9 +42,8 @@ def check_dense(torch, hf, SessionCache):
 
 
 def check_variants(torch, hf, SessionCache):
-    """Windows, a cap on logits, sinks: `dense` is the model's own attention,
-    and holds of windowed layers what the next token sees; a method runs within
-    the windows."""
+    """Windows, a cap on logits, sinks: `dense` is the model's own attention. In
+    windowed layers it stores what the next token sees, and methods run."""
     for name, config in (
         ("Mistral", {}),
         ("Gemma2", dict(head_dim=16)),
@@ -89,29 +88,29 @@ def check_held(torch, hf, SessionCache):
         }, method
         if method == "dense":
             exact, bytes_dense = logits, s.ledger()["payload"]
-        else:  # the model feels the method
+        else:  # the method changes logits
             assert (logits - exact).abs().max() > 1e-3, method
         if held == 32 or method.startswith("kivi"):
             assert s.ledger()["payload"] < bytes_dense, method
 
 
 def check_reindexed(torch, hf, SessionCache):
-    """In one layer a token's k and v are its own, so attending a few tokens at
-    new positions is a forward over those alone: with either way of RoPE to
-    pair elements. Largest difference seen: 2.1e-7."""
+    """In one layer, k and v of a token do not depend on others. So attention to
+    a few tokens at new positions equals a forward over only these, for both
+    layouts of RoPE. Largest difference seen: 2.1e-7."""
     for name in ("Llama", "Cohere"):
         model = hf.model(name, num_hidden_layers=1, attention="kvsession")
         cache = SessionCache(model, "streamingllm", 32, ROOM)
         ids, logits = hf.generate(model, past_key_values=cache)
         own = hf.model(name, num_hidden_layers=1)
-        for t in range(N + 1, N + NEW):  # 4 sinks, 28 before it, and itself
+        for t in range(N + 1, N + NEW):  # 4 sinks, 28 recent tokens, itself
             kept = torch.cat([ids[:, :4], ids[:, t - 29 : t]], 1)
             apart = (own(kept).logits[0, -1] - logits[t - N]).abs().max()
             assert apart < 2e-6, (name, t, apart)
 
 
 def check_again(torch, hf, SessionCache):
-    """A second turn, a fresh start, and a prompt beside another cache."""
+    """A second turn, a reset, and a prompt in a second cache."""
     model, own = hf.model("Llama", attention="kvsession"), hf.model("Llama")
     cache = SessionCache(model, "dense", room=ROOM)
     SessionCache(model, "h2o", 4, ROOM)
@@ -126,7 +125,7 @@ def check_again(torch, hf, SessionCache):
 
 
 def check_pieces(torch, hf, SessionCache):
-    """A prompt in several forwards, where the cache is told how long it is."""
+    """A prompt in several forwards, with prompt_len."""
     model = hf.model("Llama", attention="kvsession")
     for method, budget in ("dense", None), ("snapkv", 32):
         last = []
@@ -146,7 +145,7 @@ def check_pieces(torch, hf, SessionCache):
 
 
 def check_positional(torch, hf, SessionCache):
-    """kvpress, imported later, hands dropout on as the sixth argument."""
+    """kvpress, imported later, passes dropout as sixth positional argument."""
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS as known
 
     own = known["kvsession"]
@@ -188,7 +187,7 @@ def check_refused(torch, hf, SessionCache):
     refused("without a session", past_key_values=None)
     refused("uses its own attention", attention="sdpa")
     refused("cannot undo tokens", prompt_lookup_num_tokens=3)
-    refused("rope.inv_freq", "Phi", method="streamingllm")  # part of a head
+    refused("rope.inv_freq", "Phi", method="streamingllm")  # partial RoPE
     refused("SessionCache(prompt_len=)", prefill_chunk_size=24)
     refused("keeps a recurrent state", "Jamba", config=HYBRID)
     refused("keeps a recurrent state", "FalconH1")
@@ -210,14 +209,13 @@ def check_refused(torch, hf, SessionCache):
     model = hf.model("Llama", attention="kvsession")
     cache = SessionCache(model, "dense", room=ROOM)
     hf.generate(model, past_key_values=cache, new=2)
-    other = torch.cat([hf.IDS[:, 9:], hf.IDS], 1)  # longer, another text
+    other = torch.cat([hf.IDS[:, 9:], hf.IDS], 1)  # longer, but another text
     for ids in (other, hf.IDS[:, 9:], hf.IDS):
         refused_again(hf, model, ids, cache)
 
 
 def refused_however(hf, SessionCache):
-    """By another word for a cache, and a model that does not say that it
-    remembers by more."""
+    """Another keyword for the cache; a model that hides its recurrent state."""
     import inspect
 
     model = hf.model("Llama", attention="kvsession")
@@ -228,10 +226,10 @@ def refused_however(hf, SessionCache):
                    prefill_chunk_size=24, **{word: cache})  # fmt: skip
     x = torch.zeros(1, 2, N, 16)
     cache.update(x, x, 0)
-    SessionCache.updated = None  # as if attention had come
+    SessionCache.updated = None  # as after attention
     refusals.refused("only 1 of 3 layers have attention", cache.update, x, x, 0)
     if hf.transformers.__version__ < "5":
-        return  # there Jamba uses its own attention
+        return  # Jamba computes attention itself there
     model = hf.model("Jamba", attention="kvsession", **HYBRID)
     model._is_stateful = model.model._is_stateful = False
 
@@ -245,9 +243,8 @@ def refused_however(hf, SessionCache):
 
 
 def check_forks(torch, hf, SessionCache):
-    """Several answers to one prompt that is fed once are those of caches of
-    their own, to the bit; so is one that goes on from a session that a program
-    fed itself."""
+    """Several answers to one prompt that is fed once equal those of separate
+    caches, to the bit. So does an answer from a session that a program fed."""
     windows = dict(head_dim=16, num_local_experts=4, sliding_window=24)
     for name, config, method, budget in (
         ("GptOss", windows, "h2o", 32),
@@ -263,7 +260,7 @@ def check_forks(torch, hf, SessionCache):
         for first in 5, 40:  # two questions
             more = torch.cat([hf.IDS, hf.IDS[:, first : first + 9]], 1)
             alone = SessionCache(model, method, budget, ROOM, prompt_len=N)
-            with torch.no_grad():  # as a fork does: the prompt, then steps
+            with torch.no_grad():  # like a fork: first the prompt, then steps
                 model(hf.IDS, past_key_values=alone)
             with cache.fork() as own:
                 own.ids = alone.ids = hf.IDS
@@ -286,7 +283,7 @@ def check_forks(torch, hf, SessionCache):
 
 
 def half(model, SessionCache):
-    """A session whose first layer alone has seen the prompt."""
+    """A session in which only the first layer has seen the prompt."""
     layers, rows = model.config.num_hidden_layers, np.zeros((2, N, 16), "f2")
     s = Session("dense", n_layers=layers, n_heads=2, n_kv_heads=2, d=16,
                 n_tokens=N, prompt_len=N)
@@ -295,8 +292,7 @@ def half(model, SessionCache):
 
 
 def check_turned_otherwise(torch, hf, SessionCache):
-    """Longrope on one side of where it turns otherwise, and NTK as it grows: a
-    session is what the model does."""
+    """Longrope on one side of its limit and growing NTK: equal to the model."""
     for config in (
         dict(name="Phi3", **hf.longrope(N + NEW)),
         dict(name="Phi3", **hf.longrope(N - 9)),

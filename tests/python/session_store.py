@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kvreplay.evaluate.store: what is put is found again, by what was asked alone;
-conflicts and rows that are not whole are the library's sentence; threads share
-a store; a process that is killed loses nothing that put() returned from."""
-
+"""kvreplay.evaluate.store: put() rows are found by their key; conflicts and
+incomplete rows give the library's sentence; threads can share a store; a killed
+process loses nothing that put() returned from."""
 import os
 import re
 import signal
@@ -69,7 +68,7 @@ def laws(path):
 
 
 def learned(folder):
-    """Rows are of the content of a file that was found, wherever it lies."""
+    """A row depends on the content of a file that was found, not its path."""
     digests = []
     for name, text in ("a:b,c", "x"), ("d+e", "x"), ("f", "y"):
         with open(os.path.join(folder, name), "w") as f:
@@ -89,7 +88,7 @@ def threads(path):
             for i in range(first, first + 20):
                 store.put(dict(FULL, item=f"t{i}"))
                 assert store.find(dict(ASKED, item=f"t{i}"))["values"]["exact"]
-        except BaseException as why:  # told by the thread that asks
+        except BaseException as why:  # reported by the main thread
             failed.append(why)
 
     with Store(path) as store:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of real models share: arguments, prompts, `kvreplay record`
-and `kvreplay evaluate`, and what became of them. Arguments: KVTRACE KVREPLAY
-FOLDER TINY, which is the folder of bundled traces."""
+"""Shared by the tests of real models: arguments, prompts, and calls of
+`kvreplay record` and `kvreplay evaluate`. Arguments: KVTRACE KVREPLAY FOLDER
+TINY, the folder of bundled traces."""
 
 import contextlib
 import io
@@ -31,7 +31,7 @@ def run(*words):
 
 
 def left_out():
-    """Which layers are not in PATH, and why, as `kvtrace info` says it."""
+    """Which layers PATH leaves out, and why, by `kvtrace info`."""
     lines = run(kvtrace, "info", PATH).splitlines()
     (found,) = [x[9:].strip() for x in lines if x.startswith("left out ")]
     return found
@@ -39,7 +39,7 @@ def left_out():
 
 def check_replays(near):
     """PATH, whose o differs by at most `near`, relative to its largest. Seen:
-    4.3e-7 of float32, 3.1e-4 of float16, 3.1e-3 of bfloat16."""
+    4.3e-7 in float32, 3.1e-4 in float16, 3.1e-3 in bfloat16."""
     run(kvtrace, "check", PATH)
     run(kvreplay, "run", PATH, "-m", "dense", "-q", "--outputs", DENSE)
     t = read_trace(PATH)
@@ -59,7 +59,7 @@ def refused(says, capture, *args):
 
 
 def asset_digest(method):
-    """What model a bundled file says that it is for."""
+    """The model that a bundled file is for, by its metadata."""
     with open(f"{tiny}/assets/{method}.kvtiny-6l.safetensors", "rb") as f:
         head = json.loads(f.read(int.from_bytes(f.read(8), "little")))
     return head["__metadata__"]["model_digest"]
@@ -83,7 +83,7 @@ def lines(*rows):
 
 
 def record(out, *words, code=0, model=MODEL):
-    """What is said on standard error."""
+    """Standard error of the command."""
     said = io.StringIO()
     with contextlib.redirect_stderr(said):
         got = recording([model, "--prompts", PROMPTS, "-o", at(out), *words])
@@ -111,7 +111,7 @@ def digests(out, name, *methods):
 
 
 def saved(name, model):
-    """A folder of that model, with the bundled tokenizer."""
+    """A folder with this model and the bundled tokenizer."""
     path = at(name)
     model.save_pretrained(path)
     for x in "tokenizer.json", "tokenizer_config.json":
@@ -128,7 +128,7 @@ ASKED = dict(id="asked", prompt=MORE + "what is CD34? ", answer="27365", new=8,
 
 
 def evaluate(*words, code=0, model=MODEL, tasks=("--prompts", PROMPTS)):
-    """Rows, {(item, question, method, target): row}, and what is said."""
+    """Rows, {(item, question, method, target): row}, and standard error."""
     out, said = io.StringIO(), io.StringIO()
     with contextlib.redirect_stderr(said), contextlib.redirect_stdout(out):
         got = evaluation(

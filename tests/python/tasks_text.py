@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tasks of `kvreplay evaluate` and a user's own items, by a tokenizer of
-bytes as the bundled model has it, with a chat template and without; by the
-tokenizers in MODEL..., too, where PYTHON has transformers. Their prose is made
-up here, for the book must be downloaded: book.py with a text of its own.
+"""The tasks of `kvreplay evaluate` and a user's items, with a tokenizer of
+bytes like the bundled model's, with and without a chat template; if PYTHON has
+transformers, also with the tokenizers in MODEL... Uses made-up prose, because
+the book must be downloaded; tests book.py with a text of its own.
 tasks_text.py FOLDER [MODEL...], with the package on PYTHONPATH."""
 
 import hashlib
@@ -20,8 +20,8 @@ from refusals import refused
 
 folder, models = sys.argv[1], sys.argv[2:]
 PATH = os.path.join(folder, "items.jsonl")
-# Of all() below; another digest: other items under the same names. They are
-# the same on every machine, and rows of a database are found by their tokens.
+# The digest of all() below. If it changes, so do the items under the same
+# names; databases find their rows by these tokens.
 DIGEST = "1c48f0be09d9b1ee"
 
 
@@ -53,7 +53,7 @@ FOOTNOTES:"""
 
 
 def check_book():
-    """What is left of the file; downloaded once, and no other text."""
+    """The prepared text; one download; refuses any other text."""
     os.environ["XDG_CACHE_HOME"] = os.path.join(folder, "books")
     fetched, urlopen = [], book.urllib.request.urlopen
 
@@ -81,7 +81,7 @@ def check_book():
 
 
 class Bytes:
-    """As traces/tiny/model has it: a byte is a token, 256 begins a text."""
+    """Like traces/tiny/model: a byte is a token, 256 begins a text."""
 
     chat_template = None
 
@@ -104,7 +104,7 @@ class Chat(Bytes):
 
 
 class Loses(Bytes):
-    """Digits are one and the same token."""
+    """Turns all digits into one token."""
 
     def decode(self, ids, **kwargs):
         text = super().decode(ids)
@@ -112,14 +112,14 @@ class Loses(Bytes):
 
 
 class Marks(Bytes):
-    """A blank more in front of every text, as SentencePiece puts it."""
+    """Adds a blank before every text, like SentencePiece."""
 
     def __call__(self, text, add_special_tokens=True):
         return super().__call__(" " + text, add_special_tokens)
 
 
 class Ends(Bytes):
-    """257 ends every text, which it may not where a question follows."""
+    """Ends every text with 257, which is wrong if a question follows."""
 
     def __call__(self, text, add_special_tokens=True):
         ids = super().__call__(text, add_special_tokens)["input_ids"]
@@ -131,7 +131,7 @@ def every(tokenizer, length, n=2, seed=1):
 
 
 def check_item(tokenizer, x, length):
-    """Lengths, and that spans and answers hold what they should."""
+    """Checks lengths, and the contents of spans and answers."""
 
     def text(ids):
         return tokenizer.decode([*ids])
@@ -169,7 +169,7 @@ def check_tasks(tokenizer, length):
 
 
 def check_options():
-    """Where the question is, and what answers it."""
+    """Where the question is, and its answer."""
     t = Chat()
     by = {x: make(f"niah_single_2:question={x}", t, 1, 5, 1500)[4]
           for x in ("after", "before", "inside")}  # fmt: skip
@@ -194,7 +194,7 @@ def check_options():
     assert len(turns) == 3
     for before, then in zip(turns, turns[1:]):
         said = before.tokens + before.answer
-        assert then.tokens[: len(said)] == said  # its right answer
+        assert then.tokens[: len(said)] == said  # with its right answer
     (x,) = make("prose", t, 1, 1, 1500)
     (q,) = x.questions
     assert len(q.answer) == 256 and not q.tokens and x.prompt[0] == 256
@@ -203,7 +203,7 @@ def check_options():
     assert "".join(said.split()) in "".join(whole.split()), said
     (x,) = make("niah_single_2", Marks(), 1, 1, 1500)
     (q,) = x.questions
-    assert bytes(q.tokens).startswith(b"\n\nWhat is"), q  # no blank of its own
+    assert bytes(q.tokens).startswith(b"\n\nWhat is"), q  # no extra blank
     assert bytes(q.answer) == b" " + q.accept[0].encode(), q
 
 
@@ -318,5 +318,5 @@ if importlib.util.find_spec("transformers"):
         real = load_tokenizer(model)
         found = check_tasks(real, 1200)
         if len(real) == 260:
-            assert found == check_tasks(Bytes(), 1200)  # as above
+            assert found == check_tasks(Bytes(), 1200)  # as with Bytes
 print(f"tasks: {len(NAMES)}, {len(both)} items, {len(models)} models")

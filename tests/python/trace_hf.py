@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kvreplay.hf.capture: with torch and transformers the model of
-traces/tiny, fed the tokens of a bundled trace, gives that trace's q, k, v and
-o, and small models of random weights in three formats; without them tokens
-alone are looked at. `kvtrace check` computes the outputs of each again, and so
-does `kvreplay run -m dense` those of the decode steps. Called by
-cases/session_py.cases: KVTRACE KVREPLAY FOLDER TINY."""
+"""kvreplay.hf.capture. With torch and transformers: the model of traces/tiny,
+fed a bundled trace's tokens, gives its q, k, v and o; small models of random
+weights give traces in three number types. Without them only tokens are checked.
+`kvtrace check` recomputes all outputs, and `kvreplay run -m dense` those of the
+decode steps. Called by cases/session_py.cases: KVTRACE KVREPLAY FOLDER TINY."""
 
 import importlib.util
 import json
@@ -21,8 +20,8 @@ from shared import left_out, refused, run, tiny
 
 
 def check_tiny(torch, capture):
-    """Against what was recorded of it. Seen with the torch that recorded it:
-    the same bits; another may round elsewhere."""
+    """Against its recorded trace. With the torch that recorded it the bits were
+    the same; another can round differently."""
     from transformers import AutoModelForCausalLM
 
     want = read_trace(tiny + "/retrieval_16.safetensors")
@@ -45,7 +44,7 @@ def check_tiny(torch, capture):
 
 
 def check_text_of_tiny(torch, tokenizer):
-    """The text of each bundled trace gives its tokens, and they the text."""
+    """Each bundled trace's text gives its tokens, and they give the text."""
     for name in sorted(os.listdir(tiny)):
         if name.endswith(".safetensors"):
             want = read_trace(os.path.join(tiny, name)).tokens.tolist()
@@ -58,7 +57,7 @@ def check_text_of_tiny(torch, tokenizer):
 
 
 def check_program(torch):
-    """`kvreplay record` of a text: its prompt is the bundled trace's."""
+    """`kvreplay record` of a text has the bundled trace's prompt."""
     want = read_trace(tiny + "/retrieval_8_small.f32.safetensors")
     text = os.path.join(folder, "text.txt")
     with open(text, "wb") as f:
@@ -84,8 +83,8 @@ def check_program(torch):
 
 
 def weights_found(out):
-    """The bundled model, recorded by other paths and names, finds the files
-    that were trained for it, all the same in their bytes."""
+    """A trace of the bundled model, recorded under another path and name, finds
+    the files trained for the model."""
     shutil.copytree(tiny + "/assets", out + "/assets")
     x = subprocess.run(
         [kvreplay, "run", out + "/text.safetensors", "-m", "less", "-b", "20%",
@@ -96,8 +95,8 @@ def weights_found(out):
 
 
 def check_kinds(torch, hf, capture):
-    """Attention that is none of ours, each with its sentence; rotations."""
-    four = transformers.__version__ < "5"  # there BERT attends by itself
+    """Unsupported attention, each with its sentence; rotations."""
+    four = transformers.__version__ < "5"  # BERT computes attention itself
     bert = "model computes attention itself" if four else "it sees later tokens"
     for name, says, config in (
         ("Mamba", "has no visible attention", {}),
@@ -111,7 +110,7 @@ def check_kinds(torch, hf, capture):
     types = ["sliding_attention"] * 2 + ["full_attention"]
     for name, config, layout in (
         ("Bert", dict(is_decoder=True), None),
-        ("NanoChat", {}, "half"),  # the other way round
+        ("NanoChat", {}, "half"),  # rotates backwards
         ("Afmoe", dict(num_experts_per_tok=1, num_experts=4), "half"),
         ("SmolLM3", dict(no_rope_layers=[1, 0, 1]), None),
         ("Mistral", dict(sliding_window=32), "half"),
@@ -138,10 +137,9 @@ def check_kinds(torch, hf, capture):
 
 
 def check_in_part(torch, hf, capture):
-    """Layers that agree, of a model whose layers do not; and longrope on one
-    side of where it turns otherwise, whose keys are those of a prefill. Of
-    layers that share K and V the owner is recorded, and dense holds its bytes
-    once."""
+    """The layers that agree, in models whose layers differ. Longrope on one
+    side of its limit, with the keys of a prefill. Of layers that share K and V
+    the owner is recorded, and dense counts its bytes once."""
     windows = ["sliding_attention"] * 2 + ["full_attention"]
     shared = "3: reads the K and V of layer 1; 4: reads the K and V of layer 2"
     for name, layers, config, left in (
@@ -158,7 +156,7 @@ def check_in_part(torch, hf, capture):
     ):  # fmt: skip
         if not hasattr(transformers, name + "Config") or (
             name == "Jamba" and transformers.__version__ < "5"
-        ):  # there it attends by itself
+        ):  # computes attention itself there
             continue
         if name != "Jamba":
             config.update(head_dim=16, layer_types=windows + windows[1:],
@@ -182,8 +180,8 @@ def check_in_part(torch, hf, capture):
 
 
 def check_identity(torch, hf):
-    """A model is what its numbers and its configuration are: not its folder,
-    nor the type they were loaded as; a fine-tune of it is another."""
+    """A digest depends on a model's numbers and configuration, not its folder
+    or the loaded number type. A fine-tune has another."""
     from kvreplay.hf.identity import model_digest, settled
     from transformers import AutoModelForCausalLM
 
@@ -193,7 +191,7 @@ def check_identity(torch, hf):
             tiny + "/model", dtype=dtype
         )
         assert model_digest(model) == want, (dtype, model_digest(model))
-    with torch.no_grad():  # as a fine-tune: last of the last layer's numbers
+    with torch.no_grad():  # a fine-tune: the last number of the last layer
         model.model.layers[5].mlp.down_proj.weight[-1, -1] += 1
     assert model_digest(model) != want
     for config in {}, dict(rope_theta=1e5), dict(rms_norm_eps=1e-5):
@@ -206,7 +204,7 @@ def check_identity(torch, hf):
         next(model.parameters())[0, 0] += 1
     assert model_digest(model) != model_digest(hf.model("Llama"))
     model.state_dict = lambda: {"x": None}
-    assert model_digest(model) is None  # known by its name alone
+    assert model_digest(model) is None  # only its name identifies it
     four = dict(rope_theta=1e4, rope_scaling=dict(rope_type="yarn", factor=2))
     five = dict(rope_theta=1e4, rope_type="yarn", factor=2)
     assert settled(four) == settled(dict(rope_parameters=five, _x=1, a=None))
@@ -216,8 +214,8 @@ def check_identity(torch, hf):
 
 
 def check_rotation(hf, capture):
-    """What is recorded is what the keys of one token prove: no rotation by
-    other frequencies than the model says, and none of keys that are zero."""
+    """Records the rotation that one token's keys prove: none if the model's
+    frequencies are not those of its keys, and none for keys of zeros."""
     for by in 1.01, 0, 1:
         model = hf.model("Llama")
         model.model.rotary_emb.register_forward_pre_hook(
@@ -231,13 +229,13 @@ def check_rotation(hf, capture):
 
 
 def check_refused_first(hf, capture):
-    """What is said before anything is computed: nothing of it is written."""
+    """Errors before anything is computed; nothing is written."""
 
-    class Encoding(dict):  # what a chat template gives
+    class Encoding(dict):  # what a chat template returns
         pass
 
     model, path = hf.model("Llama"), PATH + "x"
-    model.model.forward = None  # nothing runs
+    model.model.forward = None  # must not run
     refused("no folder", capture, model, hf.IDS, 60, path + "/none/t")
     for key in "layers", "prompt_len", "attn.scale", "model_digest", "n_heads":
         refused(f"metadata {key}: ", lambda: capture(
@@ -266,7 +264,7 @@ def real():
     for name, dtype, near in (
         ("Llama", torch.float32, 1e-5),
         ("Cohere", torch.bfloat16, 0.01),
-        ("OPT", torch.float16, 0.002),  # no rotation
+        ("OPT", torch.float16, 0.002),  # without RoPE
     ):
         model = hf.model(name, dtype)
         ids, _ = hf.generate(model)
@@ -285,7 +283,7 @@ def real():
 
 
 def check_tokenizer():
-    """Of the bundled model: bytes, and nothing is lost."""
+    """The bundled model's: bytes, without losses."""
     with open(tiny + "/model/tokenizer.json", encoding="ascii") as f:
         x = json.load(f)
     vocab, level = x["model"]["vocab"], x["pre_tokenizer"]
@@ -304,13 +302,13 @@ def check_tokenizer():
 
 
 class Loses:
-    """A tokenizer of bytes that forgets every x."""
+    """A tokenizer of bytes that drops every x."""
 
     def __call__(self, text, **kwargs):
         return {"input_ids": [y for y in text.encode() if chr(y) not in "x"]}
 
     def decode(self, ids):
-        return bytes(ids).decode().upper()  # case may change
+        return bytes(ids).decode().upper()  # case is ignored
 
 
 def check_text():

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kvreplay train-hf` of real models, the bundled one and a small Llama of
-random weights: its losses are those of `kvreplay train` where both say the
-same, they fall, a run that was interrupted ends as one that was not, methods
-read the files, and bad input. train_hf.py KVTRACE KVREPLAY FOLDER TINY; needs
-torch and transformers."""
+"""`kvreplay train-hf` with real models, the bundled one and a small Llama of
+random weights: losses equal those of `kvreplay train` where they should; losses
+fall; an interrupted run ends like an uninterrupted one; methods read the files;
+bad input. train_hf.py KVTRACE KVREPLAY FOLDER TINY; needs torch and
+transformers."""
 
 import contextlib
 import io
@@ -35,7 +35,7 @@ SMALL = {
 
 
 def train(method, *words, model=MODEL, prompts=(TEXT,), code=0, out=None):
-    """What is printed, and said on standard error."""
+    """Standard output and standard error."""
     said, printed = io.StringIO(), io.StringIO()
     words = [*words, "-o", out or at(method + ".safetensors")]
     with contextlib.redirect_stderr(said), contextlib.redirect_stdout(printed):
@@ -45,12 +45,12 @@ def train(method, *words, model=MODEL, prompts=(TEXT,), code=0, out=None):
 
 
 def held(said, name):
-    """A loss of what was held out, of the last line that has it."""
+    """A held-out loss, from the last line that has it."""
     return float(re.findall(rf"^held out .*{name} ([^ ,\n]+)", said, re.M)[-1])
 
 
 def replayed(trace, spec, budget=()):
-    """The outputs' error of a method that reads a file."""
+    """The output error of a method that reads a file."""
     x = subprocess.run(
         [kvreplay, "run", trace, "-m", spec, "-q", "-f", "jsonl", *budget],
         capture_output=True, text=True)  # fmt: skip
@@ -60,7 +60,7 @@ def replayed(trace, spec, budget=()):
 
 
 def of_traces(spec, trace, held_out, out, *words):
-    """The held-out loss of `kvreplay train`, and that without weights."""
+    """The held-out loss of `kvreplay train`, and the loss without weights."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         assert not train_traces(
@@ -70,13 +70,12 @@ def of_traces(spec, trace, held_out, out, *words):
 
 
 def check_same():
-    """One layer, whose K and V nothing before it moves: DeltaKV's squared error
-    is that of `kvreplay train`. With no projection behind attention LESS's is,
-    too."""
+    """With one layer, no earlier one changes K and V: DeltaKV's squared error
+    equals that of `kvreplay train`. So does LESS's, without a projection."""
     model = hf.model("Llama", vocab_size=320, num_hidden_layers=2)
     for layer in model.model.layers:
         layer.self_attn.o_proj.weight.data = torch.eye(64)
-        layer.self_attn.q_proj.weight.data *= 40  # attention that is not even
+        layer.self_attn.q_proj.weight.data *= 40  # makes attention uneven
     folder = saved("eye", model)
     lines(*LINES)
     record("one", "--max-new", "0", "--layers", "0", model=folder)
@@ -137,7 +136,7 @@ def check_falls():
 
 
 def check_resume():
-    """Interrupted behind a checkpoint, then typed again: the same bytes."""
+    """Interrupted after a checkpoint and repeated: the same bytes."""
     lines(*LINES)
     prompts, keep = [PROMPTS, HAYSTACK], steps.Run.keep
     for method in "deltakv", "less", "duoattention":

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two OpenMP runtimes in one process, torch's and ours, each with several
-threads: a session has the digests that it has alone, whichever works first and
-while torch works between its steps. Called by check_package.sh."""
+"""Two OpenMP runtimes in one process, torch's and ours, with several threads
+each: a session's digests do not change, whichever works first, and while torch
+works between steps. Called by check_package.sh."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ SHAPE = dict(n_layers=2, n_heads=8, n_kv_heads=4, d=64, dtype="f16",
 
 
 def fed(between=lambda: None):
-    """The digests of a session, with a call before each block."""
+    """The digests of a session that calls between() before each block."""
     import numpy as np
     from kvreplay.session import Session
 

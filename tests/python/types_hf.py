@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every causal type of the installed transformers, built small and with random
-weights, and recorded: its layers, `kvtrace check` of it, or the sentence that
+"""Builds every causal model type of the installed transformers, small and with
+random weights, and records it: layers and `kvtrace check`, or the sentence that
 refuses it.
 
-    types_hf.py KVTRACE [TYPE...]             a line a type
+    types_hf.py KVTRACE [TYPE...]             one line per type
     types_hf.py KVTRACE --table TYPES.md      writes this version's column
-    types_hf.py KVTRACE --part 18 TYPES.md    18 of them, one of each kind of
-                                              attention and others by what the
-                                              recorder's files are, against it;
-                                              of a version that it lacks against
-                                              its neighbours
+    types_hf.py KVTRACE --part 18 TYPES.md    compares 18 types with it: one per
+                                              kind of attention, and others that
+                                              change with the recorder's files;
+                                              a version without a column is
+                                              compared with its neighbors
 
-Configurations are made of the type's own, every size of it that types_small.py
-knows replaced. Exit 1: one raised what is no sentence, one's check failed, or
-another result than the table's; 77 without torch and transformers. Needs the
+Uses each type's own configuration, with the sizes known to types_small.py
+replaced. Exit 1: an exception that is no sentence, a failed check, or a result
+that differs from the table; 77 without torch and transformers. Needs the
 package on PYTHONPATH.
 """
 
@@ -49,7 +49,7 @@ TOKENS, PROMPT, SECONDS, MOST = 40, 32, 60, 30e6
 
 
 class NotBuilt(Exception):
-    """No model of this configuration: of the test, not of the recorder."""
+    """This configuration makes no model: a fault of the test."""
 
 
 def late(*_):
@@ -71,8 +71,8 @@ def build(kind):
         config = small(transformers.CONFIG_MAPPING[kind])
         try:
             return made(config)
-        except (AttributeError, TypeError):  # of a model that sees or hears:
-            return made(config.get_text_config())  # what it reads with
+        except (AttributeError, TypeError):  # has encoders for images or sound:
+            return made(config.get_text_config())  # its language model
     except NotBuilt:
         raise
     except Exception as e:
@@ -81,7 +81,7 @@ def build(kind):
 
 
 def features(t):
-    """What a trace says of its model's attention, in words of the table."""
+    """A trace's features of attention, in the table's words."""
     freq, rope = t.inv_freq, "no RoPE"
     if freq is not None:
         part = not freq.all() and freq.any()
@@ -96,9 +96,9 @@ def features(t):
 
 
 def result(kind, kvtrace, path):
-    """What becomes of a type, in words of the table."""
+    """A type's result, in the table's words."""
     model = build(kind)
-    try:  # does it run at all, by its own attention?
+    try:  # does it run at all, with its own attention?
         with torch.no_grad():
             ids = torch.randint(3, 90, (1, TOKENS))
             model(input_ids=ids)
@@ -121,7 +121,7 @@ def result(kind, kvtrace, path):
 
 
 def one(kind, kvtrace):
-    """A type's result, and whether it is a fault."""
+    """A type's result, and whether it is an error."""
     signal.signal(signal.SIGALRM, late)
     signal.alarm(SECONDS)
     try:
@@ -137,11 +137,11 @@ def one(kind, kvtrace):
         signal.alarm(0)
 
 
-# What a recorded type has: --part has one of each.
+# Features of recorded types; --part has one of each.
 WORDS = ("windows", "softcap", "sinks", "RoPE in part", "two RoPEs",
          "RoPE in windows", "shared", "states", "K and V of others",
          "refused")  # fmt: skip
-# A refusal, or why a layer is left, as the table has it.
+# Reasons for refusals and omitted layers, in the table's words.
 SHORT = {
     "computes attention itself": "computes attention itself",
     "no visible attention": "no attention",
@@ -230,8 +230,8 @@ def number(version):
 
 
 def expected(table, version):
-    """{type: results that the table allows a version}: its own, or where the
-    table does not have it those of the next older and the next newer."""
+    """{type: results that the table allows for a version}: its own, or without
+    a column those of the next older and the next newer version."""
     known = sorted(table, key=number)
     before = [x for x in known if number(x) <= number(version)][-1:]
     after = [x for x in known if number(x) >= number(version)][:1]
@@ -243,8 +243,8 @@ def expected(table, version):
 
 
 def chosen(n, want):
-    """n types by what the recorder is, another share for every change of it;
-    the first of them have everything among them that a trace can say."""
+    """n types, other ones whenever the recorder changes; the first of them
+    cover all features of traces."""
     import kvreplay.record
 
     h, folder = hashlib.sha256(), os.path.dirname(kvreplay.record.__file__)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small configuration of any causal type: its own, with the sizes that are
-known by their names replaced, and those of the configurations within it."""
+"""A small configuration of any causal type: its own, and those nested in it,
+with known sizes replaced by name."""
 
-# By value: four layers, so that what comes every fourth layer is among them.
+# By value. Four layers include those that come every fourth layer.
 NAMES = {
     64: "hidden_size n_embd d_model dim word_embed_proj_dim embedding_size "
         "conv_dim lru_width d_embed emb_dim",
@@ -37,11 +37,11 @@ NAMES = {
 }  # fmt: skip
 SIZES = {x: n for n, names in NAMES.items() for x in names.split()}
 SPECIAL = dict(pad_token_id=0, bos_token_id=1, eos_token_id=2)
-# Sizes that a type derives or leaves out (None), and cannot at those above.
+# Sizes that a type derives or omits (None), but cannot with those above.
 NEEDED = {"head_dim", "num_key_value_heads", "n_routed_experts",
           "n_shared_experts", "num_experts_per_tok"}  # fmt: skip
 MIXED = ["sliding_attention", "full_attention"] * 2
-# What some types want of more than one size together.
+# Sizes that must fit together in some types.
 MORE = {
     "jamba": dict(attn_layer_period=3, attn_layer_offset=1,
                   use_mamba_kernels=False),
@@ -70,8 +70,8 @@ MORE = {
 
 
 def sizes(config):
-    """{key: value} that replace a configuration's own; a decoder, and a window
-    of 16 tokens where other layers have none."""
+    """{key: value} to replace: small sizes, a decoder, and a window of 16
+    tokens if some layers have one."""
     own, found = config.to_dict(), {}
     for key, x in own.items():
         number = isinstance(x, int) and not isinstance(x, bool)
@@ -79,13 +79,13 @@ def sizes(config):
             found[key] = SIZES[key]
         elif key in SPECIAL and (number or x is None):
             found[key] = SPECIAL[key]
-    if "qk_rope_head_dim" in own:  # latent: a key for every query head
+    if "qk_rope_head_dim" in own:  # latent attention: one key per query head
         found.pop("head_dim", None)
         found["num_key_value_heads"] = 4
     if own.get("is_decoder") is False:
         found["is_decoder"] = True
     if MIXED[0] in {*(own.get("layer_types") or ())} <= {*MIXED}:
-        found.update(sliding_window=16, layer_types=MIXED)  # None: of some
+        found.update(sliding_window=16, layer_types=MIXED)  # some have None
     window = own.get("sliding_window")
     if isinstance(window, int) and window > 0:
         found["sliding_window"] = 16

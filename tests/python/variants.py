@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention of a trace of version 2, recomputed in binary64 by numpy alone.
+"""Recomputes attention of a version 2 trace in binary64 with numpy.
 
     variants.py SRC TRACE OUTPUTS [TOLERANCE]
     variants.py SRC --partial KVREPLAY FOLDER
 
-SRC: the folder of the package kvreplay. TRACE: any trace; OUTPUTS: of
-`kvreplay run TRACE -m dense --outputs`. Every decode row of every layer is
-computed anew from q, k and v as the trace says (scale, window, softcap, sinks),
-without chunks and without the canonical exp, and compared, relative to the
-row's norm. Exit 1: one is off by more than TOLERANCE (default 1e-5); it names
-the first.
+SRC: the folder of the package kvreplay. OUTPUTS: from `kvreplay run TRACE -m
+dense --outputs`. Recomputes every decode row of every layer from q, k, v and
+the trace's scale, window, softcap and sinks, without chunks and with the
+ordinary exp, and compares relative to the row's norm. Exit 1 if one is off by
+more than TOLERANCE (default 1e-5); prints the first.
 """
 import subprocess
 import sys
@@ -18,7 +17,7 @@ import numpy as np
 
 
 def row(t, layer, q, k, v, token):
-    """Outputs of all query heads of one row, [n_heads, value_dim]."""
+    """The outputs of all query heads for one row, [n_heads, value_dim]."""
     w, group = t.windows[layer], t.n_heads // t.n_kv_heads
     first = max(0, token + 1 - w) if w else 0
     k, v = (np.repeat(x[:, first:token + 1], group, 0) for x in (k, v))
@@ -34,8 +33,8 @@ def row(t, layer, q, k, v, token):
 
 
 def turned(x, positions, inv_freq):
-    """x [.., tokens, d], the first channels of which turn in pairs (i, i + r/2)
-    by their positions' angles, as Phi, StableLM and GPT-NeoX have it."""
+    """x [.., tokens, d], with the first channels rotated by position in pairs
+    (i, i + r/2), as in Phi, StableLM and GPT-NeoX."""
     r = len(inv_freq)
     angle = np.float32(positions)[:, None] * np.float32(inv_freq)
     c, s = np.cos(angle.astype(np.float64)), np.sin(angle.astype(np.float64))
@@ -44,9 +43,9 @@ def turned(x, positions, inv_freq):
 
 
 def partial(src, kvreplay, folder):
-    """A model that turns 8 of 24 channels, recorded by partial_rope, under
-    streamingllm, which turns keys and queries back and to their places in the
-    cache: its outputs against the model's own rotation in binary64."""
+    """A model that rotates 8 of 24 channels, recorded with partial_rope, under
+    streamingllm, which re-rotates keys and queries to their cache positions:
+    outputs against the model's own rotation in binary64."""
     sys.path.insert(0, src)
     from kvreplay import container, trace as kvtrace
     rng, n, p, d, sink, budget = np.random.default_rng(3), 60, 40, 24, 2, 12

@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is kept within sliding windows (windowed=compress) by two rules, and the
-outputs, recomputed in binary64 by numpy alone.
+"""Recomputes windowed=compress for two rules in binary64 with numpy: what is
+kept within sliding windows, and the outputs.
 
     windowed.py SRC TRACE RULE BUDGET SELECTIONS OUTPUTS
 
-SRC: the folder of the package kvreplay. RULE: sums, of which after the prompt
-and every step half the budget are the last entries and the others those that
-the attention of all rows weighs most; or norms, of which after the prompt those
-with the shortest keys stay. SELECTIONS and OUTPUTS: of `kvreplay run TRACE`
-with such a method. All that it does is done again from q, k and v: candidates
-are the tokens that the next one sees, and before a compression others leave.
-Exit 1, with the first place, where other tokens are kept or an output is off by
-more than 1e-5 of its row's norm.
+SRC: the folder of the package kvreplay. RULE: sums keeps, after the prompt and
+each step, half the budget as last entries and half as those with the most
+attention from all rows; norms keeps, after the prompt, the entries with the
+shortest keys. SELECTIONS and OUTPUTS: from `kvreplay run TRACE` with such a
+method. Candidates are the tokens that the next one sees; others leave before a
+compression. Exit 1, with the first difference, if other tokens are kept or an
+output is off by more than 1e-5 of its row's norm.
 """
 import json
 import sys
@@ -20,7 +19,7 @@ import numpy as np
 
 
 def weights(t, layer, q, keys):
-    """Probabilities of rows q [heads, d] over keys [m, d], and of the sink."""
+    """Probabilities of rows q [heads, d] over keys [m, d], with the sink."""
     s = q @ keys.T * np.float64(np.float32(t.scale))
     sinks = t.sinks(layer)
     if sinks is not None:
@@ -37,7 +36,7 @@ def seen(window, row):
 
 
 def lane(t, layer, g, q, k, v, rule, budget):
-    """Yields (step, kept after it, outputs of its row or None)."""
+    """Yields (step, tokens kept after it, outputs of its row or None)."""
     window, group = t.windows[layer], t.n_heads // t.n_kv_heads
     q, k, v = q[g * group:(g + 1) * group], k[g], v[g]
     weights.head = g

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python -m kvreplay: the program `kvreplay`, and its help where nothing is
-asked for. `python -m kvreplay --prefix` prints the folder of the wheel's bin,
-lib and include. A C program is built with
+"""`python -m kvreplay` is the program `kvreplay`; without arguments it prints
+its help. `python -m kvreplay --prefix` prints the folder with the wheel's bin,
+lib and include. To build a C program:
 
     export PKG_CONFIG_PATH=$(python -m kvreplay --prefix)/lib/pkgconfig
     cc mine.c $(pkg-config --cflags --libs kvreplay)
@@ -19,7 +19,7 @@ if sys.argv[1:] == ["--prefix"]:
                  "one")
     print(FOLDER)
 else:
-    # As the console command of this environment is started.
+    # argv[0] as if this environment's console command had been called.
     sys.argv = [os.path.join(os.path.dirname(sys.executable), "kvreplay"),
                 *(sys.argv[1:] or ["--help"])]
     sys.exit(main(find("kvreplay")))

@@ -2,16 +2,16 @@
 """Makes decisions with one set of tokens for all lanes of all layers.
 
 This is Hard-KV's dynamic base: a token leaves only when no query head of any
-layer selects it. It takes two passes: the first decides, the second has the
-bytes.
+layer selects it. It takes two passes: the first makes the decisions, the second
+measures the bytes.
 
     kvreplay run chat.safetensors -m hardkv:upper=1564:lower=128 --decisions d
     python3 -m kvreplay.base chat.safetensors d/*.safetensors base.safetensors
     kvreplay run chat.safetensors -m replay:file=base.safetensors
 
 At each step a query head attends to the same tokens as in the first pass. The
-store keeps every token that any of them attends to from then on. Memory: one
-bit per token, query head and step. Needs numpy.
+store keeps every token that a head will attend to at this step or later.
+Memory: one bit for each token, query head and step. Needs numpy.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 def attended(trace: Trace, first: int, heads: int, lists: Mapping[int, Any],
              views: Mapping[int, Any]) -> Array:
     """[steps, query heads, tokens] of one layer: does the head attend to the
-    token? lists: of `heads` lanes, what they hold from that step on; views: of
-    query heads or KV heads, where they have any."""
+    token? lists: what each of `heads` lanes stores, by step. views: what query
+    heads or KV heads attend to, at the steps that have a view."""
     n, steps = trace.n_heads, trace.n_tokens - first
     seen = np.zeros((steps, n, trace.n_tokens), bool)
     held = np.zeros((heads, trace.n_tokens), bool)
@@ -57,9 +57,8 @@ def attended(trace: Trace, first: int, heads: int, lists: Mapping[int, Any],
 
 def share(path: str | os.PathLike[str], trace: Trace,
           out: str | os.PathLike[str]) -> None:
-    """Writes the decisions at path, of a run of the trace, to out, as the base
-    follows them. ValueError: they are of another trace, of pages, of a prompt
-    in pieces, or re-indexed."""
+    """Turns the decisions at path into the base's, at out. ValueError: they are
+    of another trace, of pages, of chunked prefill, or re-indexed."""
     d = read_decisions(path)
     plain = d["unit"] == "token" and not d["reindex"] and not d.get("block")
     need(d["trace"] == trace.identity, path, "is of another trace; give the "
@@ -75,7 +74,7 @@ def share(path: str | os.PathLike[str], trace: Trace,
     seen = {l: attended(trace, first, lanes, lists.get(l, {}), views.get(l, {}))
             for l in trace.layers}
     any_head = np.any([x.any(axis=1) for x in seen.values()], axis=0)
-    # A token's last step; what the last step attends to stays.
+    # The last step at which a token is used. The final step's tokens stay.
     last = np.where(any_head, np.arange(len(any_head))[:, None], -1).max(axis=0)
     stored, was = {}, np.arange(first)
     for s in range(first, trace.n_tokens + 1):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How Python meets sim/run/session/session.h: the library, found and loaded,
-the C structs of its calls, and arguments checked before C sees them: what does
-not fit is a SessionError with one sentence. kvreplay.session is made of it."""
+"""Calls sim/run/session/session.h through ctypes, for kvreplay.session: finds
+and loads the library, declares the C structs, checks arguments before C sees
+them. A bad argument is a SessionError: one sentence."""
 
 from __future__ import annotations
 
@@ -19,13 +19,12 @@ if TYPE_CHECKING:
 
 ABI = 4
 DTYPES = {"f16": 0, "bf16": 1, "f32": 2}
-NAMES = {"float16": "f16", "uint16": "bf16", "float32": "f32"}  # of numpy
+NAMES = {"float16": "f16", "uint16": "bf16", "float32": "f32"}  # numpy's names
 _NUMPY = {np.dtype(x): DTYPES[y] for x, y in NAMES.items()}
 
 
 class SessionError(Exception):
-    """One sentence. code: an exit code of kvreplay; 2: the call is wrong,
-    6: refused."""
+    """One sentence. code: kvreplay's exit code; 2: wrong call, 6: refused."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(text)
@@ -33,13 +32,13 @@ class SessionError(Exception):
 
 
 class Err(c.Structure):
-    """kv_err: a code, and its sentence."""
+    """kv_err: a code and a sentence."""
 
     _fields_ = [("rc", c.c_int), ("text", c.c_char * 512)]
 
 
 class Shape(c.Structure):
-    """kv_session_shape: what a session is opened with."""
+    """kv_session_shape: the arguments of open."""
 
     _fields_ = [
         (n, c.c_int32)
@@ -60,7 +59,7 @@ class Shape(c.Structure):
 
 
 class Rows(c.Structure):
-    """kv_session_in, _out: an array [heads, tokens, d] by its strides."""
+    """kv_session_in, _out: an array [heads, tokens, d] with strides."""
 
     _fields_ = [
         ("data", c.c_void_p),
@@ -71,7 +70,7 @@ class Rows(c.Structure):
 
 
 def bytes_of(lib: c.CDLL) -> Any:
-    """The ledger's struct: its kinds of bytes are those the library names."""
+    """The ledger's struct. The library names the kinds of bytes in it."""
     lib.kv_session_byte_kind.restype = c.c_char_p
     kinds = iter(map(lib.kv_session_byte_kind, range(256)))
     names = [k.decode() for k in iter(lambda: next(kinds), None)]
@@ -85,22 +84,20 @@ def bytes_of(lib: c.CDLL) -> Any:
 
 
 def _opened(path: str) -> c.CDLL:
-    """The library, whose OpenMP threads do not spin while they wait: that would
-    take processors from torch, which has a runtime of its own. OMP_WAIT_POLICY
-    of the environment goes first."""
+    """Loads the library with OpenMP threads that sleep while they wait, because
+    torch needs the cores. OMP_WAIT_POLICY in the environment comes first."""
     given = "OMP_WAIT_POLICY" in os.environ
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # read as it loads
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # read while loading
     try:
-        return c.CDLL(path, mode=c.RTLD_GLOBAL)  # a plugin calls into it
+        return c.CDLL(path, mode=c.RTLD_GLOBAL)  # plugins use its symbols
     finally:
         if not given:
             del os.environ["OMP_WAIT_POLICY"]
 
 
 def load(path: Optional[str]) -> c.CDLL:
-    """The library of path; None: of KVREPLAY_LIBRARY, else the wheel's, else
-    that of kvreplay on the PATH, else the system's. SessionError where there is
-    none, or of another version."""
+    """The library at path, in KVREPLAY_LIBRARY, of the wheel, of the kvreplay
+    on the PATH, or of the system. SessionError: none, or another version."""
     path = path or os.environ.get("KVREPLAY_LIBRARY") or library()
     path = path or beside() or "libkvreplay.so.0"
     try:
@@ -125,7 +122,7 @@ def load(path: Optional[str]) -> c.CDLL:
 
 
 def whole(name: str, x: Any) -> int:
-    """A number that C holds as it is: ctypes would wrap another silently."""
+    """A 32-bit integer. ctypes would silently wrap a larger one."""
     try:
         n: Optional[int] = operator.index(x)
     except TypeError:
@@ -137,7 +134,7 @@ def whole(name: str, x: Any) -> int:
 
 
 def number_of(name: str, x: Any, zero: str) -> float:
-    """A number; zero: what 0 is for."""
+    """A float. zero: what 0 means, for the message."""
     if not isinstance(x, (int, float, np.number)):
         raise SessionError(
             2, f"{name} must be a number, or 0 for {zero}, not {x!r}"
@@ -146,7 +143,7 @@ def number_of(name: str, x: Any, zero: str) -> float:
 
 
 def text_of(name: str, x: object) -> bytes:
-    """A text as C holds it."""
+    """A string for C."""
     if not isinstance(x, str) or "\0" in x:
         raise SessionError(2, f"{name} must be a text as given to -m or -b, "
                            f"not {x!r}")
@@ -154,7 +151,7 @@ def text_of(name: str, x: object) -> bytes:
 
 
 def choice_of(name: str, x: object, choices: Mapping[str, int]) -> int:
-    """The number of one of the texts."""
+    """The number that stands for the text x."""
     if not isinstance(x, str) or x not in choices:
         raise SessionError(2, f"{name} must be {' or '.join(choices)}, not "
                            f"{x!r}")
@@ -164,7 +161,7 @@ def choice_of(name: str, x: object, choices: Mapping[str, int]) -> int:
 def array_of(
     name: str, values: Any, dtype: Any, kinds: str, n: Optional[int] = None
 ) -> tuple[Any, Optional[int]]:
-    """The array that keeps the memory, and its address or None."""
+    """An array and its address, valid while the array lives; or two None."""
     if values is None:
         return None, None
     a = np.asarray(values)
@@ -184,10 +181,10 @@ def array_of(
 
 
 def rows_of(a: Any, heads: int, name: str) -> tuple[Array, Rows]:
-    """An array that keeps the memory, and how the library sees it."""
+    """An array and its Rows for C. Keep the array as long as C uses it."""
     try:
         a = np.asarray(a)
-    except (TypeError, ValueError, RuntimeError) as why:  # bfloat16, a GPU's
+    except (TypeError, ValueError, RuntimeError) as why:  # bfloat16, on a GPU
         raise SessionError(
             2, f"{name} is nothing numpy can read: {why}"
         ) from None

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files in safetensors, of one file or of several shards: what traces,
-decisions, assets and vectors lie in. A tensor is a tuple here: the name of its
-dtype (F16, BF16, F32, I32, I64), its shape, its bytes (uint8, mapped from the
-file). What is no such file is a ValueError of one sentence that names it.
+"""Reads and writes safetensors files, whole or in shards. A tensor here is a
+tuple: dtype name (F16, BF16, F32, I32, I64), shape, bytes (uint8, mapped from
+the file). A bad file is a ValueError: one sentence that names it.
 
     metadata, tensors = load("x.safetensors")
     x = array(tensors["layers.0.k"])     # numpy; bfloat16 as uint16
@@ -33,14 +32,14 @@ FLOATS = {"float16": "F16", "uint16": "BF16", "float32": "F32"}
 
 
 def tensor(dtype: str, x: Any) -> Tensor:
-    """An array as a tensor of that dtype."""
+    """An array as a tensor of this dtype."""
     a: Array = np.asarray(x, NUMPY[dtype], "C")
     return dtype, a.shape, a.reshape(-1).view(np.uint8)
 
 
 def array(x: Tensor) -> Array:
-    """A tensor as an array, which is read-only where the file is mapped;
-    bfloat16 as uint16, which widen() makes float32."""
+    """A tensor as an array, read-only if the file is mapped. bfloat16 comes as
+    uint16; widen() makes it float32."""
     dtype, shape, data = x
     return data.view(NUMPY[dtype]).reshape(shape)
 
@@ -75,7 +74,7 @@ def load(path: str) -> File:
 
 
 def open_all(path: str) -> File:
-    """The same of a file, or of all shards that a .index.json names."""
+    """Metadata and tensors of a file, or of all shards in a .index.json."""
     if not path.endswith(".index.json"):
         return load(path)
     try:
@@ -94,10 +93,10 @@ def open_all(path: str) -> File:
 
 
 def writable(path: str, trace: bool) -> str:
-    """The real path, if a file may be written there: not over a trace (unless
-    a trace is written), a database or what is no regular file."""
+    """The real path. ValueError if it is a trace (unless we write a trace), a
+    database, or not a regular file."""
     path = os.path.realpath(path)
-    there = b"SQLite" if os.path.lexists(path) else b""  # as good as one
+    there = b"SQLite" if os.path.lexists(path) else b""  # refused likewise
     if os.path.isfile(path):
         there = np.fromfile(path, "u1", 10**5).tobytes()
     kinds = b"SQLite" + (b"" if trace else b'|.*"format": *"kvtrace"')
@@ -107,11 +106,10 @@ def writable(path: str, trace: bool) -> str:
 
 
 class Writer:
-    """A file that is written tensor by tensor: sizes first, then each tensor
-    when it is there, in any order, so that none is held longer than writing
-    takes. Until finish() it has another name, PATH.PID.part. shapes: {tensor:
-    (dtype, shape)}; metadata: texts. put() each once, then finish(); or
-    leave(), after which nothing is there. trace: may it replace a trace?"""
+    """Writes a file tensor by tensor, in any order, so that memory holds only
+    one. shapes: {tensor: (dtype, shape)}, known at open. trace: may the file
+    replace a trace? Call put() once per tensor, then finish(); or leave(),
+    which removes the file. Until finish() its name is PATH.PID.part."""
 
     def __init__(
         self,
@@ -122,7 +120,7 @@ class Writer:
     ) -> None:
         self.path = writable(path, trace)
         self.part = f"{self.path}.{os.getpid()}.part"
-        self.left: dict[str, tuple[int, int]] = {}  # not put yet: place, size
+        self.left: dict[str, tuple[int, int]] = {}  # not put: offset, size
         at = 0
         header: dict[str, Any] = {"__metadata__": metadata}
         for name in sorted(shapes, key=lambda x: (-int(shapes[x][0][-2:]), x)):
@@ -152,14 +150,14 @@ class Writer:
             data, at = data[n:], at + n
 
     def put(self, name: str, x: Array) -> None:
-        """A whole tensor: an array in C order, of its type and shape."""
+        """Writes a whole tensor of the type and shape announced."""
         at, size = self.left.pop(name)
         x = np.ascontiguousarray(x)
         assert x.nbytes == size, "a tensor has the size that was said"
         self._write(x.reshape(-1).view(np.uint8), self.first + at)
 
     def finish(self) -> None:
-        """The file is whole, and has its name."""
+        """Gives the complete file its name."""
         assert not self.left, "every tensor was written"
         assert self.file is not None, "once"
         os.fsync(self.file)
@@ -168,7 +166,7 @@ class Writer:
         os.replace(self.part, self.path)
 
     def leave(self) -> None:
-        """Nothing is there, unless it was finished."""
+        """Removes the file, unless finish() completed it."""
         if self.file is not None:
             os.close(self.file)
             self.file = None
@@ -178,8 +176,7 @@ class Writer:
 
 def save(path: str, meta: Mapping[str, str],
          tensors: Mapping[str, Tensor]) -> None:
-    """Writes a file whole or not at all, where it is writable(); data begin on
-    a multiple of 64."""
+    """Writes a whole file or none, if writable(); data at a multiple of 64."""
     file = Writer(path, meta, {x: y[:2] for x, y in tensors.items()},
                 meta["format"] == "kvtrace")
     try:
@@ -191,13 +188,13 @@ def save(path: str, meta: Mapping[str, str],
 
 
 def widen(x: Array) -> Array:
-    """float32 of float16, float32 or (as uint16) bfloat16: always exact."""
+    """float16, float32 or bfloat16 (as uint16) to float32: always exact."""
     return x.astype("f4") if x.dtype != "u2" else (
         x.astype("u4") << 16).view("f4")
 
 
 def bfloat16(x: Array) -> Array:
-    """The nearest bfloat16 of a float32, ties to even, as uint16."""
+    """float32 to the nearest bfloat16, ties to even, as uint16."""
     bits: Array = x.view("u4")
     rounded: Array = bits + 0x7fff + (bits >> 16 & 1) >> 16
     return rounded.astype("u2")

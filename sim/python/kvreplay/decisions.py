@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decisions in Python: which tokens a method of your own keeps or attends, as
-the file that `kvreplay run TRACE -m replay:file=mine.safetensors` follows, so
-that it is measured beside the built-in methods. Needs numpy, no build.
+"""Writes and reads decisions: which tokens your own method keeps or attends to.
+`kvreplay run TRACE -m replay:file=mine.safetensors` follows such a file, and so
+measures your method like the built-in ones. Needs numpy, no build.
 
     t = read_trace("chat.safetensors")
     kept = {t.prompt_len: [[0, 1, 2]] * t.n_kv_heads}
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .container import Array
     from .trace import Trace
 
-    # A list of positions a head, by the tokens seen, by layer.
+    # By layer, by number of tokens seen: one list of positions per head.
     Steps = Mapping[int, Sequence[Any]]
     Lists = Mapping[int, Steps]
 
@@ -32,7 +32,7 @@ _LISTS = {"steps": "I32", "indptr": "I64", "positions": "I32"}
 
 def _lists(at: str, given: Steps, heads: int, page: int,
            due: Collection[int]) -> tuple[Any, ...]:
-    """Steps, indptr and positions of {step: [a list a head]}, if sound."""
+    """Steps, indptr and positions of {step: [one list per head]}, checked."""
     lists: list[Array] = []
     for s in sorted(given):
         need(s in due, at, f"step {s} is not a step (a number of tokens seen) "
@@ -43,7 +43,7 @@ def _lists(at: str, given: Steps, heads: int, page: int,
             head = f"{at}: step {s}, head {h}"
             need(x.ndim == 1 and x.size and x.dtype.kind in "iu", head,
                  "must have a list of at least one token or page, by number")
-            bad = x[(x < 0) | (x > (s - 1) // page)]  # a product may wrap
+            bad = x[(x < 0) | (x > (s - 1) // page)]  # x * page can overflow
             need(not bad.size, head, *bad[:1], " is not among the ones seen: 0 "
                  f"to {(s - 1) // page}")
             need(np.unique(x).size == x.size, head, "names one twice")
@@ -59,10 +59,11 @@ def write_decisions(path: str | os.PathLike[str], trace: Trace, name: str,
                     prompt_len: Optional[int] = None,
                     views: Optional[Lists] = None,
                     view_head: str = "query") -> None:
-    """What was kept or attended, for `replay:file=`. lists: {recorded layer:
-    {tokens seen: [a list of positions a head]}}. kind: stored (held from there
-    on), view (attended there), stored+view (lists and views). unit: token, or
-    page:16 of views. block: most prompt tokens at once."""
+    """Writes a file for `replay:file=`. lists: {recorded layer: {tokens seen:
+    [one list of positions per head]}}. kind: stored (what lanes hold from this
+    step on), view (what heads attend to at this step), stored+view (lists and
+    views). unit: token, or for views page:16. block: the most prompt tokens
+    read at once, for chunked prefill."""
     path, of = os.fspath(path), re.fullmatch(r"token|page:([1-9]\d{0,9})",
                                              str(unit))
     heads = {"kv": trace.n_kv_heads, "query": trace.n_heads}
@@ -100,7 +101,7 @@ def write_decisions(path: str | os.PathLike[str], trace: Trace, name: str,
 
 
 def read_decisions(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What write_decisions was given, as a dict; trace: its identity."""
+    """The arguments of write_decisions, as a dict. trace: its identity."""
     meta, tensors = open_all(os.fspath(path))
     need(meta.get("format") == "kvdecisions" and meta.get("version") == "1",
          path, "metadata format, version: not kvdecisions, 1")
@@ -122,7 +123,7 @@ def read_decisions(path: str | os.PathLike[str]) -> dict[str, Any]:
              (e[1:] >= e[:-1]).all() and [*e[:1], *e[-1:]] == [0, len(p)],
              path, name, "indptr: steps must rise, and indptr must have 0 and "
              "the end of each list, the last at the number of positions")
-        assert at  # as need() has just seen
+        assert at  # need() has checked it
         out["views" if at[2] else "lists"][int(at[1])] = {
             int(x): lists[i * n:i * n + n] for i, x in enumerate(s)}
     return out

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A kernel's decisions and outputs, graded in Python: equal to the reference's,
-tied with them, or wrong. `kvreplay grade` does it; Python alone is needed, and
-numpy where outputs are arrays.
+"""Grades a kernel's decisions and outputs against the reference: equal, tied or
+wrong. Runs `kvreplay grade`. Needs only Python; numpy if outputs are arrays.
 
     write_decisions("mine.safetensors", t, "mine", lists, kind="view",
                     head="query")                   # of kvreplay.decisions
@@ -10,7 +9,7 @@ numpy where outputs are arrays.
     assert r["passed"], wrong(r)    # a test of the kernel
     r["equal"], r["ties"], r["wrong"], r["least_tie"], r["layers"]
 
-sim/run/README.md says what each grade means, and which tie is right.
+sim/run/README.md defines the grades and how to choose `tie`.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ if TYPE_CHECKING:
 Path = Union[str, "os.PathLike[str]"]
 Arrays = Mapping[int, "np.ndarray[Any, Any]"]
 _NONE = {"NaN": float("nan"), "Infinity": float("inf"),
-         "-Infinity": -float("inf")}  # of JSON, which has no such numbers
+         "-Infinity": -float("inf")}  # JSON has no such numbers
 
 
 def _numbers(found: dict[str, Any]) -> dict[str, Any]:
-    if "passed" in found:  # the whole, whose texts are names
+    if "passed" in found:  # the outermost object: its strings are names
         return found
     return {x: _NONE.get(y, y) if isinstance(y, str) else y
             for x, y in found.items()}
@@ -41,9 +40,9 @@ def _numbers(found: dict[str, Any]) -> dict[str, Any]:
 
 def write_outputs(path: Path, outputs: Arrays,
                   lse: Optional[Arrays] = None) -> None:
-    """A kernel's outputs as a file: {recorded layer: [n_heads, decode steps,
-    value_dim]}, float32, float16 or (uint16) bfloat16, and perhaps the
-    log-sum-exp of its logits, {layer: [n_heads, decode steps]}."""
+    """Writes a kernel's outputs: {recorded layer: [n_heads, decode steps,
+    value_dim]}, float32, float16 or bfloat16 (as uint16). lse: the log-sum-exp
+    of its logits, {layer: [n_heads, decode steps]}."""
     from .container import FLOATS, save, tensor
     from .need import need
 
@@ -61,18 +60,17 @@ def write_outputs(path: Path, outputs: Arrays,
 def grade(trace: Path, method: str, budget: Union[str, int, None],
           theirs: Path, outputs: Union[Path, Arrays, None] = None, *,
           kvreplay: Optional[Path] = None, **options: Any) -> dict[str, Any]:
-    """Grades the decisions in the file `theirs` (of write_decisions) against
-    the method on the trace, and outputs, if given: a file, or what
-    write_outputs takes. method, budget: as behind -m and -b; None for a method
-    without one. options: those of `kvreplay grade --help` by name, `tie`,
-    `atol`, `rtol`, `lse_base`, `follow`, `prompt_len`, `observe`, `db`, and
-    all=True. kvreplay: the program, if not the package's own or the PATH's.
+    """Grades the file `theirs` (from write_decisions) against the method on the
+    trace. outputs: a file, or arrays as for write_outputs. method, budget: as
+    after -m and -b; None for a method without a budget. options: those of
+    `kvreplay grade --help`: `tie`, `atol`, `rtol`, `lse_base`, `follow`,
+    `prompt_len`, `observe`, `db`, and all=True. kvreplay: the program, if not
+    the package's or the one on the PATH.
 
-    The report of --format json: passed, the counts equal, ties and wrong of
-    decisions, least_tie (None: no tie would do), layers with the same and
-    first_wrong, and outputs. ValueError, of one sentence, for what cannot be
-    graded; RuntimeError where memory or the like ended; FileNotFoundError
-    without the program."""
+    Returns the report of --format json: passed; equal, ties and wrong, counts
+    of decisions; least_tie, None if no tie suffices; layers, with the same and
+    first_wrong; outputs. ValueError: it cannot be graded. RuntimeError: no
+    memory or the like. FileNotFoundError: no program."""
     if isinstance(outputs, Mapping):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "outputs.safetensors")
@@ -104,8 +102,8 @@ def grade(trace: Path, method: str, budget: Union[str, int, None],
 
 
 def wrong(report: Mapping[str, Any]) -> list[str]:
-    """A sentence for the first wrong decision of each layer, and one for its
-    wrong rows of outputs; [] where everything is equal or tied."""
+    """One sentence for each layer's first wrong decision, and one for its wrong
+    output rows. Empty if everything is equal or tied."""
     said = []
     for x in report["layers"]:
         if x["first_wrong"]:

@@ -23,10 +23,10 @@ block's rows. So a line of it adds up to 1, or less with learned sinks.
 Exit codes: 0 done; 2 wrong usage; 3 a bad trace; 4 no memory or package.
 """
 
-# A probability is counted as RN(P * 2^40), a whole number, so that no order of
-# summation changes a figure. A pattern is a matrix that numbers the line
-# (column, diagonal, rank) that takes each pair first; of a line the last query
-# block's pair comes first. A line that is cut short keeps these.
+# A probability counts as RN(P * 2^40), an integer, so that the order of
+# summation changes no figure. A pattern gives each pair the number of the first
+# line (column, diagonal, rank) that takes it. Within a line, later query blocks
+# come first; this decides if a line is cut short.
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ PATTERNS = dict(vertical_slash="vertical-slash", a_shape="A-shape",
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command's options."""
+    """The options."""
     p = Parser(prog=NAME, description=__doc__,
                formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("trace", metavar="TRACE")
@@ -73,17 +73,17 @@ def parser() -> argparse.ArgumentParser:
 
 
 class Head(NamedTuple):
-    """The prompt's attention of one head, in blocks."""
+    """One head's attention over the prompt, in blocks."""
 
-    mass: Array  # [blocks, blocks] int64, of a query block and a key block
-    seen: Array  # [blocks, blocks] bool: the pairs that some row sees
-    column: Array  # [tokens] int64, of the last block of rows, by key
-    distance: Array  # [tokens] the same, by row less key
-    pooled: Array  # [blocks, blocks] mean queries times mean keys
+    mass: Array  # [query blocks, key blocks] int64
+    seen: Array  # [query blocks, key blocks] bool: does some row see the pair?
+    column: Array  # [tokens] int64: mass of the last block of rows, by key
+    distance: Array  # [tokens] the same, by row minus key
+    pooled: Array  # [query blocks, key blocks] mean queries times mean keys
 
 
 def head_of(t: Trace, layer: int, h: int, block: int) -> Head:
-    """Cost: the prompt's logits; memory: those of one block of rows."""
+    """Computes the prompt's logits; memory: one block of rows."""
     import numpy as np
 
     n, window, cap = t.prompt_len, t.windows[layer], t.softcap
@@ -97,7 +97,7 @@ def head_of(t: Trace, layer: int, h: int, block: int) -> Head:
     last = max(0, n - block)
 
     def fixed(rows: Array) -> tuple[Array, Array]:
-        """RN(P * 2^40) of these rows, and which tokens they see."""
+        """RN(P * 2^40) of these rows, and which tokens each row sees."""
         s = q[rows] @ k.T * t.scale
         s = cap * np.tanh(s / cap) if cap else s
         away = rows[:, None] - token
@@ -122,10 +122,9 @@ def head_of(t: Trace, layer: int, h: int, block: int) -> Head:
 
 
 def entering(sums: Array, block: int) -> List[tuple[int, int]]:
-    """The lines of a kind in their order, the first one leading: (the mass at
-    which it enters, which). Line r enters once gamma reaches the mass of the
-    r * block - 1 largest tokens, as the authors' code makes blocks of a gamma.
-    """
+    """The lines of one kind in order, the first block first: (the mass at which
+    it enters, its number). Line r enters when gamma reaches the mass of the r *
+    block - 1 largest tokens: so the authors' code turns gamma into blocks."""
     import numpy as np
 
     mass = np.add.reduceat(sums, np.arange(0, len(sums), block))
@@ -137,7 +136,7 @@ def entering(sums: Array, block: int) -> List[tuple[int, int]]:
 
 
 def vertical_slash(x: Head, block: int) -> Array:
-    """At equal gamma columns come first."""
+    """If a column and a diagonal enter at the same gamma, the column first."""
     import numpy as np
 
     kinds = entering(x.column, block), entering(x.distance, block)
@@ -151,7 +150,7 @@ def vertical_slash(x: Head, block: int) -> Array:
 
 
 def a_shape(x: Head, block: int) -> Array:
-    """One block of the first column; MInference has 128 tokens."""
+    """A first column one block wide; MInference's has 128 tokens."""
     import numpy as np
 
     row, column = np.indices(x.mass.shape)
@@ -159,7 +158,7 @@ def a_shape(x: Head, block: int) -> Array:
 
 
 def block_topk(x: Head, block: int) -> Array:
-    """The same k for all query blocks; equal products: the lower key block."""
+    """The same k for all query blocks. Ties: the lower key block first."""
     import numpy as np
 
     score = np.where(x.seen, -x.pooled, np.inf)
@@ -167,7 +166,7 @@ def block_topk(x: Head, block: int) -> Array:
 
 
 def taken(x: Head, name: str, block: int) -> Array:
-    """Masses of the pairs in the order in which a pattern takes them."""
+    """The masses of the pairs in the order in which a pattern takes them."""
     import numpy as np
 
     line = globals()[name](x, block)
@@ -177,8 +176,8 @@ def taken(x: Head, name: str, block: int) -> Array:
 
 
 def figures(x: Head, block: int, percent: int) -> dict[str, Any]:
-    """Pairs that a row sees, the fewest of them with the share, and what as
-    many pairs of each pattern have of the mass."""
+    """How many pairs rows see, how few of them have the share of the mass, and
+    how much mass as many pairs of each pattern have."""
     import numpy as np
 
     mass = x.mass[x.seen]
@@ -193,7 +192,7 @@ def figures(x: Head, block: int, percent: int) -> dict[str, Any]:
 
 
 def check(t: Trace, layer: int) -> None:
-    """ValueError: a row of the prompt is missing, or a number is not one."""
+    """ValueError: a row of the prompt is missing, or a number is not finite."""
     import numpy as np
 
     rows, p = t.rows(layer), t.prompt_len
@@ -208,7 +207,7 @@ def check(t: Trace, layer: int) -> None:
 
 
 def measured(t: Trace, a: argparse.Namespace) -> List[dict[str, Any]]:
-    """A row a head."""
+    """One row per head."""
     found = []
     for layer in t.layers:
         check(t, layer)
@@ -219,7 +218,7 @@ def measured(t: Trace, a: argparse.Namespace) -> List[dict[str, Any]]:
 
 
 def drawn(t: Trace, a: argparse.Namespace) -> List[dict[str, Any]]:
-    """A row a head and pair of blocks of a layer."""
+    """One row for each head and pair of blocks of a layer."""
     if a.map not in t.layers:
         raise Usage(f"{t.path}: layer {a.map} is not recorded; kvtrace info "
                     "--format json lists the recorded ones")
@@ -236,7 +235,7 @@ def drawn(t: Trace, a: argparse.Namespace) -> List[dict[str, Any]]:
 
 
 def line(layer: object, head: object, rows: List[dict[str, Any]]) -> str:
-    """Of the table: means of these rows."""
+    """A line of the table: means of these rows."""
     shares = [sum(r["needed"] / r["pairs"] for r in rows)] + [
         sum(r[x] for r in rows) for x in PATTERNS]
     pairs, *kept = (x / len(rows) for x in shares)
@@ -246,7 +245,7 @@ def line(layer: object, head: object, rows: List[dict[str, Any]]) -> str:
 
 def table(name: str, t: Trace, a: argparse.Namespace,
           rows: List[dict[str, Any]]) -> str:
-    """A line a head, a layer and the whole."""
+    """One line per head and per layer, and one for all."""
     out = [f"{name}: a prompt of {t.prompt_len} tokens in blocks of {a.block}",
            f"pairs: the fewest pairs of a query and a key block with {a.share} "
            "% of the mass; then\nthe mass in a pattern of as many pairs\n",
@@ -284,7 +283,7 @@ def go(a: argparse.Namespace) -> int:
 
 
 def main(argv: Optional[List[str]] = None) -> int:
-    """The command `kvtrace prefill`; returns its exit code."""
+    """`kvtrace prefill`; returns its exit code."""
     def work() -> int:
         a = parser().parse_args(argv)
         missing("numpy")

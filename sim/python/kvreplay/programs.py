@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the wheel's programs, library and headers lie: the console commands
-kvreplay, kvtrace and kvreport, which this module becomes: native/ of the
-package, or of the build that `pip install -e .` made. The package as it lies
-in the source tree has none of them, and takes the programs of the PATH."""
+"""Finds the programs, the library and the headers, and is the console command
+kvreplay, kvtrace or kvreport. A wheel has them in native/ of the package;
+`pip install -e .` has them in native/ of its build. A package in the source
+tree has none and uses the programs on the PATH."""
 
 from __future__ import annotations
 
@@ -15,20 +15,19 @@ import sys
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "native")
 if not os.path.isdir(FOLDER):
     try:
-        from kvreplay_editable import FOLDER  # type: ignore # of pip install -e
+        from kvreplay_editable import FOLDER  # type: ignore # pip install -e
     except ImportError:
         pass
 
 
 def library() -> str | None:
-    """The path of the wheel's library, None where there is no wheel."""
+    """The path of the wheel's library; None without a wheel."""
     path = os.path.join(FOLDER, "lib", "libkvreplay.so.0")
     return path if os.path.exists(path) else None
 
 
 def beside() -> str | None:
-    """The path of the library of the program kvreplay on the PATH: of its
-    build, or of where it was installed. None where neither is there."""
+    """The library of the kvreplay on the PATH, built or installed, or None."""
     folder = os.path.dirname(shutil.which("kvreplay") or "")
     for near in ".libs", os.path.join("..", "lib"):
         path = os.path.join(folder, near, "libkvreplay.so.0")
@@ -38,18 +37,18 @@ def beside() -> str | None:
 
 
 def find(name: str) -> str | None:
-    """The path of a program: the wheel's, else of the PATH; None: nowhere."""
+    """The path of a program: the wheel's, else on the PATH, else None."""
     path = os.path.join(FOLDER, "bin", name)
     return path if os.access(path, os.X_OK) else shutil.which(name)
 
 
 def program(name: str) -> str:
-    """The same, else the name alone."""
+    """The path of a program, or its bare name if not found."""
     return find(name) or name
 
 
 def called(*words: str) -> subprocess.CompletedProcess[str]:
-    """What one of the programs answers. ImportError where there is none."""
+    """Runs a program. ImportError if it is missing."""
     try:
         return subprocess.run(
             [program(words[0]), *words[1:]], text=True, capture_output=True,
@@ -62,8 +61,7 @@ def called(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def version() -> str:
-    """kvreplay.__version__: what configure.ac says of the source tree that this
-    lies in, else what the program says; "unknown" where neither is there."""
+    """By configure.ac in a source tree, else by the program, or "unknown"."""
     said = ""
     tree = os.path.join(os.path.dirname(__file__), "../../../configure.ac")
     if os.path.exists(tree):
@@ -76,11 +74,10 @@ def version() -> str:
 
 
 def main(own: str | None = None) -> int:
-    """The program own, else the wheel's that sys.argv[0] is called like, in the
-    place of this process, with the same arguments. Further commands that lie
-    beside it (kvreplay-record) are found from there, too, where no environment
-    was activated. Returns, with an exit code, only where it cannot be started.
-    """
+    """Replaces this process by the program own, by default the wheel's with the
+    name of sys.argv[0], with the same arguments. Adds our folder to the PATH:
+    the program finds kvreplay-record and others there even if no environment is
+    activated. Returns an exit code, and only if the program cannot start."""
     beside, name = os.path.split(os.path.abspath(sys.argv[0]))
     own = own or os.path.join(FOLDER, "bin", name)
     path = os.environ.get("PATH", os.defpath).split(os.pathsep)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results of kvreplay in Python, with its standard library alone.
+"""Reads results of kvreplay. Needs only Python's standard library.
 
     for row in read_results("results.db"):
         print(row["trace"], row["spec"], row["output_error.mean"])
@@ -11,7 +11,7 @@
     for row in read_evaluations("results.db"):  # what a model answered
         print(row["task"], row["item"], row["method"], row["exact"])
 
-    steps = read_steps("results.db")  # by the key of a row
+    steps = read_steps("results.db")  # by a row's "key"
     mean, error = paired(steps[a["key"]]["output_error"],
                          steps[b["key"]]["output_error"])
 """
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    """A connection. Where no file can be made beside the database, and no
-    journal waits to be replayed, nobody writes to it: it is read as it is."""
-    # Behind "./" a name that begins with "file:" is no URI.
+    """A connection. If the folder is read-only and no journal is pending,
+    nobody writes to the database, and it is opened immutable."""
+    # "./" keeps a name that begins with "file:" from being a URI.
     path = os.fspath(path)
     db = sqlite3.connect(os.path.join(".", path))
     try:
@@ -58,9 +58,8 @@ def _open(path: Path) -> sqlite3.Connection:
 
 @contextlib.contextmanager
 def _reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """The same, whose rows have names, closed in the end; ValueError of what is
-    no database of kvreplay."""
-    open(path, "rb").close()  # sqlite would make what is not there
+    """_open() with named columns. ValueError if it is no kvreplay database."""
+    open(path, "rb").close()  # sqlite would create a missing file
     try:
         with contextlib.closing(_open(path)) as db:
             db.row_factory = sqlite3.Row
@@ -72,7 +71,7 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
 
 def _newest(rows: Iterable[sqlite3.Row], first: Mapping[int, str]
             ) -> set[int]:
-    """Run numbers by the newest code of each method: analysis/sql/runs.sql."""
+    """Run numbers of each method's newest code, as analysis/sql/runs.sql."""
     def of(x: sqlite3.Row) -> tuple[Any, ...]:
         family = "subject" if x["method"] == "replay" else "method"
         return x[family], x["arithmetic"], x["revision"], x["code"]
@@ -88,7 +87,7 @@ def _newest(rows: Iterable[sqlite3.Row], first: Mapping[int, str]
 
 
 def _asked(db: sqlite3.Connection) -> Iterator[Row]:
-    """What the newest code answered to each question asked of a database."""
+    """A row for each cell of a database, from each method's newest code."""
     new = {"name": "trace"}
     rows = db.execute(
         "SELECT *, "
@@ -132,8 +131,8 @@ def _asked(db: sqlite3.Connection) -> Iterator[Row]:
 
 
 def read_results(path: Path) -> list[Row]:
-    """Rows of a database, or of run --format json or jsonl, as dicts: keyed by
-    column of --format csv; params is a dict, a number that is missing NaN."""
+    """Rows of a database, or of run --format json or jsonl, as dicts. Keys are
+    the columns of --format csv. params is a dict; a missing number is NaN."""
     def flat(row: Row, at: str = "") -> Iterator[tuple[str, Any]]:
         for key, x in row.items():
             if isinstance(x, dict) and key != "params":
@@ -141,7 +140,7 @@ def read_results(path: Path) -> list[Row]:
             else:
                 yield at + key, x
     magic = b"SQLite format 3"
-    with open(path, "rb") as f:  # of a database only so much
+    with open(path, "rb") as f:  # reads no more if it is a database
         text = f.read(len(magic))
         text += b"" if text == magic else f.read()
     try:
@@ -160,7 +159,7 @@ def read_results(path: Path) -> list[Row]:
              "state", "output"}
     keys = {y: None if y in texts else math.nan for x in rows for y in x}
     for y in {y.partition(".")[0] for y in keys if "." in y}:
-        keys.pop(y, None)  # null for an object that other rows have
+        keys.pop(y, None)  # null here is an object in other rows
     return [{y: keys[y] if x.get(y) in (None, "") else x[y] for y in keys}
             for x in rows]
 
@@ -178,10 +177,9 @@ _EVALUATIONS = (
 
 
 def read_evaluations(path: Path) -> list[Row]:
-    """What a model answered (kvreplay evaluate), by the newest code of each
-    method as it was asked: a dict a question, method and budget, with what was
-    asked, on which platform, and every number by its name ("exact",
-    "bytes.mean", "open.kl.mean"); NaN where a row has it not."""
+    """Answers of a model (kvreplay evaluate), from each method's newest code: a
+    dict per question, method and budget, with question, platform and numbers
+    by name ("exact", "bytes.mean", "open.kl.mean"), NaN if missing."""
     with _reading(path) as db:
         rows = db.execute(_EVALUATIONS).fetchall()
         newest = _newest(rows, dict(map(tuple, db.execute(
@@ -198,9 +196,8 @@ def read_evaluations(path: Path) -> list[Row]:
 
 
 def read_steps(path: Path) -> dict[str, dict[str, list[float]]]:
-    """{key of a run: {measure: means of its decode steps}} of a database, over
-    layers and query heads; NaN where no row has a value. Runs of an earlier
-    kvreplay have none."""
+    """{key of a run: {measure: [mean over layers and heads, by decode step]}};
+    NaN if no row has a value. Runs by an early kvreplay are missing."""
     out: dict[str, dict[str, list[float]]] = {}
     with _reading(path) as db:
         for key, measure, mean in db.execute(
@@ -212,9 +209,9 @@ def read_steps(path: Path) -> dict[str, dict[str, list[float]]]:
 
 
 def interval(steps: Iterable[float]) -> tuple[float, float]:
-    """Mean of steps and its standard error. Steps that follow each other are
-    alike, so the error is that of the means of as many equal stretches of
-    steps as each of them is long (batch means); NaN for fewer than four."""
+    """Mean over steps and its standard error. Neighboring steps are alike, so
+    the error comes from batch means: n steps make about sqrt(n) batches of
+    sqrt(n) steps each. NaN for fewer than four steps."""
     x = [y for y in steps if not math.isnan(y)]
     n = math.isqrt(len(x))
     mean = math.fsum(x) / len(x) if x else math.nan
@@ -228,28 +225,28 @@ def interval(steps: Iterable[float]) -> tuple[float, float]:
 
 
 def paired(a: Sequence[float], b: Sequence[float]) -> tuple[float, float]:
-    """interval of a - b, step by step: of two runs on one trace. What makes a
-    step hard for both is not in it, so it is narrower than two intervals."""
+    """interval of a - b, step by step, for two runs on one trace. Steps that
+    are hard for both cancel, so it is narrower than two intervals."""
     if len(a) != len(b):
         raise ValueError(f"{len(a)} steps against {len(b)}: they are not of "
                          "one trace and prompt")
     return interval([x - y for x, y in zip(a, b)])
 
 
-# What a summary has means of, what ranks right answers first: README.md.
+# summary's default; analysis/README.md says which measure ranks answers best.
 MEANS = ("needle_share lse_error.mean kl.mean output_error.mean "
          "output_error.p95 mass.mean recall_16.mean kept kr bytes.mean "
          "bytes.end.total bytes.read bytes.scanned").split()
 
 
 def _place(x: Row, *names: str) -> tuple[Any, ...]:
-    """A trace, by the first of these that is known, and how it was run."""
+    """The trace, by the first known of these names, and how it was run."""
     trace = next(x[y] for y in (*names, "identity", "trace") if x.get(y))
     return trace, x["prompt_len"], x["observe"]
 
 
 def _labels(rows: Sequence[Row]) -> list[str]:
-    """What kvreport calls the line of each row: analysis/tables/variants.h."""
+    """kvreport's label for each row's line, as analysis/tables/variants.h."""
     def name(x: Row) -> str:
         own = x["params"].get("name") if x["method"] == "replay" else None
         return f"{own} (replay)" if own else x["method"]
@@ -271,13 +268,12 @@ def _labels(rows: Sequence[Row]) -> list[str]:
 
 
 def summary(rows: Sequence[Row], means: Sequence[str] = MEANS) -> list[Row]:
-    """Means over traces of what was asked alike, as a dict a line (`method`,
-    `basis`, `target`): each of `means` and, as NAME.se, its standard error,
-    that of the traces' means (NaN of fewer than five), over the `traces` that
-    have a result, of `traces_all`. Where they differ, compare a line with the
-    same traces of another alone; `reasons` are {trace: why it has none}. Traces
-    that hold the same `request` count as one, of their mean. What no row has,
-    such as needles of a trace without answers, counts in no mean."""
+    """Means over traces for each `method`, `basis` and `target`, as a list of
+    dicts. Each has all `means` and their standard errors, NAME.se, over traces
+    (NaN for fewer than five). `traces` have a result, out of `traces_all`;
+    `reasons` is {trace: why it has none}. Compare lines only over the same
+    traces. Traces with the same `request` count once, with their mean. A mean
+    leaves out missing values, such as needles of a trace without answers."""
     lines: dict[tuple[str, ...], list[Row]] = {}
     every = {_place(x, "request") for x in rows}
     for label, x in zip(_labels(rows), rows):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scores in Python: how long a scorer of your own would keep each token, as
-the file that `score=file` follows, in every method over a scorer (`kvreplay
-run TRACE -m adakv:score=file:scores=mine.safetensors`). Needs numpy, no build.
+"""Writes and reads scores: how much your own scorer wants to keep each token.
+Every method with a scorer can use such a file: `kvreplay run TRACE -m
+adakv:score=file:scores=mine.safetensors`. Needs numpy, no build.
 
     t = read_trace("chat.safetensors")
     short = {l: -(t.k(l)[:, :t.prompt_len] ** 2).sum(2) for l in t.layers}
@@ -23,7 +23,7 @@ from .trace import Trace
 
 def _sound(at: str, x: Any, heads: int, least: int,
            most: int) -> np.ndarray:
-    """[heads, tokens] in float32, if it is that and finite."""
+    """x as float32 [heads, tokens], checked to be finite."""
     x = np.asarray(x)
     need(x.ndim == 2 and x.dtype.kind in "fiu" and x.shape[0] == heads and
          least <= x.shape[1] <= most, at, f"scores are {x.dtype} ",
@@ -40,12 +40,12 @@ def _sound(at: str, x: Any, heads: int, least: int,
 def write_scores(path: str, trace: Trace, scorer: str,
                  scores: Mapping[int, Any],
                  prompt_len: int | None = None) -> None:
-    """Scores for `score=file`. trace: a Trace, whose identity is recorded.
-    scorer: a text, what made them. scores: {recorded layer: [n_kv_heads,
-    tokens]}, larger is kept longer; tokens: those of the prompt, or more from
-    the first on. A layer with a sliding window may be left out, but for
-    windowed=compress. prompt_len: where the replay decodes from, None: as the
-    trace does."""
+    """Writes a file for `score=file`. trace: a Trace; its identity is recorded.
+    scorer: a name for what made the scores. scores: {recorded layer:
+    [n_kv_heads, tokens]}; a larger score keeps a token longer. tokens: those of
+    the prompt, perhaps more. Layers with a sliding window can be left out,
+    except for windowed=compress. prompt_len: where decoding starts; None: as in
+    the trace."""
     need(isinstance(scorer, str) and scorer, path, "scorer must be a text")
     first = trace.prompt_len if prompt_len is None else prompt_len
     need(isinstance(first, (int, np.integer)) and 0 < first <= trace.n_tokens,
@@ -65,9 +65,8 @@ def write_scores(path: str, trace: Trace, scorer: str,
 
 
 def read_scores(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The metadata as a dict (trace: its identity; scorer; prompt_len, a
-    number, where the file has it), and `scores`: {layer: float32
-    [n_kv_heads, tokens]}."""
+    """The metadata as a dict (trace: its identity; scorer; prompt_len, if the
+    file has one) and `scores`: {layer: float32 [n_kv_heads, tokens]}."""
     meta, tensors = open_all(os.fspath(path))
     need(meta.get("format") == "kvscores" and meta.get("version") == "1",
          path, "metadata format, version: not kvscores, 1")

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Traces in Python, without a build: recorded attention is read, written and
-identified here as the C programs do it, to the byte. Needs numpy.
+"""Reads, writes and identifies traces (recorded attention), with results equal
+to those of the C programs, to the byte. Needs numpy, no build.
 
     t = read_trace("chat.safetensors")       # t.q(0), t.k(0): float32
     write_trace("mine.safetensors", {l: t.layer(l) for l in t.layers[:2]},
                 t.prompt_len, tokens=t.tokens, inv_freq=t.inv_freq)
 
-Then `kvtrace check mine.safetensors`. What is wrong with a file or an argument
-is a ValueError of one sentence, and nothing is written.
+Then run `kvtrace check mine.safetensors`. A bad file or argument is a
+ValueError: one sentence. In that case nothing is written.
 """
 
 from __future__ import annotations
@@ -29,21 +29,22 @@ from .need import need
 if TYPE_CHECKING:
     from .container import Array, Tensor
 
-# Metadata that say how attention is computed: those that version 2 knows, those
-# that version 1 must not have, and what else makes a trace one of version 2.
+# Metadata on how attention is computed: keys that version 2 has, keys that
+# version 1 must not have, and all that need version 2.
 _KNOWN = {"attn.scale", "attn.latent", "attn.sliding_window", "attn.softcap",
           "kv.shared", "rope.layout", "rope.scale"}
 _ADDED = {"attn.softcap", "attn.sliding_window", "attn.sinks"}
 _SECOND = {*_ADDED, "kv.shared"}
-_FREE = "inv_freq", "windowed", "sinks"  # floats of a shape of their own
+_FREE = "inv_freq", "windowed", "sinks"  # always float32, whatever the dtype
 
 
 class Trace:
-    """A request: n_layers, n_heads, n_kv_heads, head_dim, value_dim, n_tokens,
-    prompt_len, scale, metadata, answers, segments; layers: those recorded;
-    tokens, positions, inv_freq, windowed_inv_freq or None; windows: tokens that
-    a row sees, of each layer of the model, 0: all; softcap, or 0; shared: V is
-    the first numbers of K. Its calls are about a layer, by number."""
+    """A recorded request: n_layers, n_heads, n_kv_heads, head_dim, value_dim,
+    n_tokens, prompt_len, scale, metadata, answers, segments; layers, the
+    recorded ones; tokens, positions, inv_freq, windowed_inv_freq or None;
+    windows, how many tokens a row of each layer of the model sees, 0: all;
+    softcap, 0: none; shared: V is the first numbers of K. Methods take the
+    number of a layer."""
 
     def __init__(self, path: str, metadata: dict[str, str],
                  tensors: dict[str, Tensor]) -> None:
@@ -76,7 +77,7 @@ class Trace:
         need(k and v and len(k[1]) == len(v[1]) == 3 and k[0] in
              FLOATS.values(), path, "k or v of layer ", self.layers[0],
              " must be F16, BF16 or F32 [n_kv_heads, tokens, d]")
-        assert k and v  # as need() has just seen
+        assert k and v  # need() has checked it
         self.n_tokens, self.value_dim = k[1][1], v[1][2]
         self.prompt_len = self._number("prompt_len", int, self.n_tokens)
         for l in self.layers:
@@ -97,7 +98,7 @@ class Trace:
         self.answers, self.segments = map(self._spans, ("answers", "segments"))
 
     def layer(self, layer: int) -> dict[str, Array]:
-        """What is recorded of a layer, by name: mapped, bfloat16 as uint16."""
+        """What is recorded of a layer, by name, mapped; bfloat16 as uint16."""
         at, parts = f"layers.{layer}.", (*"qkvo", "rows", "colsum", "sinks")
         return {x: array(self._tensors[at + x]) for x in parts
                 if at + x in self._tensors}
@@ -124,18 +125,18 @@ class Trace:
         return self.layer(layer).get("rows", np.arange(self.n_tokens))
 
     def colsum(self, layer: int) -> Optional[Array]:
-        """Sums of the prompt's attention, fixed point, int64 [n_heads,
+        """Column sums of the prompt's attention, fixed point, int64 [n_heads,
         prompt_len]."""
         return self._get(f"layers.{layer}.colsum")
 
     def sinks(self, layer: int) -> Optional[Array]:
-        """A logit in each head's denominator, float32 [n_heads]."""
-        second = self.version == "2"  # version 1 does not know the tensor
+        """A logit added to each head's denominator, float32 [n_heads]."""
+        second = self.version == "2"  # version 1 ignores the tensor
         return self._get(f"layers.{layer}.sinks") if second else None
 
     @functools.cached_property
     def identity(self) -> str:
-        """Its SHA-256, as `kvtrace info --identity` prints it."""
+        """The SHA-256 that `kvtrace info --identity` prints."""
         def text(x: str) -> bytes:
             return struct.pack("<Q", len(x.encode())) + x.encode()
         h = hashlib.sha256(struct.pack("<Q", len(self._tensors)))
@@ -183,7 +184,7 @@ class Trace:
 
     def _get(self, name: str, dtypes: Optional[Iterable[str]] = None,
              *shape: float, needed: bool = False) -> Optional[Array]:
-        """An array; None where not recorded; refused of another shape."""
+        """An array, None if not recorded. ValueError if of another shape."""
         if not needed and name not in self._tensors:
             return None
         x = self._tensors.get(name, ("missing", (), np.zeros(0)))
@@ -208,12 +209,12 @@ class Trace:
 
 
 def read_trace(path: str | os.PathLike[str]) -> Trace:
-    """The trace in a file, or in the shards of a .safetensors.index.json."""
+    """Reads a trace: a file, or the shards in a .safetensors.index.json."""
     return Trace(os.fspath(path), *open_all(os.fspath(path)))
 
 
 def _given(name: str, x: Any, dtype: Optional[str]) -> Tensor:
-    """The tensor of an argument: its numbers, floats rounded to dtype."""
+    """An argument as a tensor, floats rounded to dtype."""
     last, where = name.rpartition(".")[2], "tensor " + name
     whole = "I64" if last == "colsum" else "I32"
     try:
@@ -241,7 +242,7 @@ def _given(name: str, x: Any, dtype: Optional[str]) -> Tensor:
 
 
 def _texts(path: str, given: Any) -> dict[str, str]:
-    """Metadata as they stand in a file: texts, or the JSON of what is none."""
+    """Metadata as in a file: strings as they are, the rest as JSON."""
     try:
         return {str(x): y if isinstance(y, str) else json.dumps(
             y, separators=(",", ":"), default=np.generic.item)
@@ -257,12 +258,12 @@ def write_trace(path: str | os.PathLike[str],
                 dtype: Optional[str] = None, tokens: Any = None,
                 positions: Any = None, inv_freq: Any = None,
                 metadata: Any = (), windowed_inv_freq: Any = None) -> None:
-    """Writes {number: {"q": [heads, tokens, d], "k":, "v":}} as one file,
-    perhaps with "o", "rows", "colsum", "sinks"; so is t.layer(number). dtype:
-    f16, bf16 or f32, else the arrays' (uint16: bfloat16). metadata: attn.scale
-    (default d^-0.5), n_layers of the model, rope.layout, answers, ... as they
-    are. What version 1 cannot say (attn.sliding_window, sinks, ...) makes it 2.
-    """
+    """Writes {number: {"q": [heads, tokens, d], "k":, "v":}} as one file. A
+    layer can also have "o", "rows", "colsum" and "sinks", as t.layer(number)
+    does. dtype: f16, bf16 or f32; None: that of the arrays (uint16: bfloat16).
+    metadata: attn.scale (default d^-0.5), n_layers of the model, rope.layout,
+    answers and so on. The trace is of version 2 only if it needs to be, for
+    example for attn.sliding_window or sinks."""
     path = os.fspath(path)
     given: dict[str, Any] = {
         "tokens": tokens, "positions": positions, "rope.inv_freq": inv_freq,
@@ -293,9 +294,9 @@ def write_trace(path: str | os.PathLike[str],
 
 
 def partial_rope(head_dim: int, inv_freq: Any) -> tuple[Array, Array]:
-    """Of a model that turns its first r = 2 len(inv_freq) channels in pairs
-    (i, i + r/2) and no others: (channels, frequencies) such that q[...,
-    channels] and k[..., channels] are `half` with those frequencies."""
+    """For a model that rotates only its first r = 2 len(inv_freq) channels, in
+    pairs (i, i + r/2). Returns (channels, frequencies): q[..., channels] and
+    k[..., channels] have the layout `half` with these frequencies."""
     half, turned = head_dim // 2, len(inv_freq)
     need(head_dim % 2 == 0 and turned <= half, "partial_rope", "head_dim ",
          head_dim, " is odd, or less than the ", 2 * turned, " that turn")

@@ -45,7 +45,7 @@ from typing import List, Optional
 
 
 def main(argv: Optional[List[str]] = None) -> int:
-    """The command `kvreplay capacity`; returns its exit code."""
+    """`kvreplay capacity`; returns its exit code."""
     from .command import main
 
     return main(argv)

@@ -71,7 +71,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def lengths(*words: str) -> dict[str, Any]:
-    """What `kvreplay lengths` prints; its failure is raised as it is."""
+    """The output of `kvreplay lengths`. A failure keeps its message."""
     done = kvreplay("lengths", *words)
     try:
         out: dict[str, Any] = json.loads(done.stdout)
@@ -95,7 +95,7 @@ def device(name: str) -> Gpu:
 
 
 def weights_of(text: str, m: Model) -> int:
-    """Bytes of all weights."""
+    """The bytes of all weights."""
     if text in HALVES:
         if m.weights.all == 0:
             raise Usage(f"the number of weights of {m.name} is unknown; give "
@@ -169,6 +169,5 @@ def go(a: argparse.Namespace) -> int:
 
 
 def main(argv: Optional[List[str]] = None) -> int:
-    """The command; argv: its words, None: of the command line. Returns the exit
-    code."""
+    """The command; returns its exit code. argv None: the command line."""
     return run(lambda: go(parser().parse_args(argv)), NAME)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The model that a config.json of Hugging Face transformers describes, as an
-engine serves it: which layers have a cache, of what each keeps a token, and
-what recurrent layers keep besides. A ValueError names the key that is missing,
-or that is not understood (kvreplay/capacity/keys.py)."""
+"""Reads a config.json of Hugging Face transformers as an engine would serve the
+model: which layers have a cache, what each stores per token, and what recurrent
+layers store. A ValueError names a key that is missing or unknown
+(kvreplay/capacity/keys.py)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from .keys import unknown
 from .model import SIZE, Cache, Model
 from .weights import count
 
-MOST = 100000  # layers, heads, numbers of a head
-# What such a config.json may leave out, as transformers 5.24 has it.
+MOST = 100000  # layers, heads, or numbers of a head
+# Values that a config.json can omit, as in transformers 5.24.
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "gemma": dict(head_dim=256),
     "gemma2": dict(head_dim=256, num_attention_heads=8, num_key_value_heads=4,
@@ -40,7 +40,7 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
 ONE_HEAD = "falcon", "RefinedWebModel", "RefinedWeb", "gpt_bigcode"
 OTHER = {"longcat_flash": "attends twice in a layer",
          "mimo_v2_flash": "has other heads where a window slides"}
-# All layers have the window, where nothing says which.
+# All layers have the window unless the config says which.
 ALL_SLIDE = "mistral", "mixtral", "phi3", "starcoder2"
 KINDS = {
     "full_attention": "full", "attention": "full", "full": "full",
@@ -53,7 +53,7 @@ DTYPES = {"float16": "F16", "bfloat16": "BF16", "float32": "F32"}
 
 
 class Config:
-    """A file; `text` is what describes the language model."""
+    """A config.json. `text` is the part about the language model."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -86,8 +86,7 @@ class Config:
         return ValueError(f"{self.path}: {said}")
 
     def get(self, *keys: str) -> Any:
-        """The first that is there and not null, else a default of one that is
-        not there."""
+        """The first key that is not null, else the default of an absent one."""
         for key in keys:
             if self.text.get(key) is not None:
                 return self.text[key]
@@ -96,7 +95,7 @@ class Config:
 
     def number(self, *keys: str, default: int | None = None,
                of: Mapping[str, Any] = {}) -> int:
-        """A number from 1 on; `of` has a layer's own."""
+        """A number of at least 1. `of` overrides keys for one layer."""
         x = next((of[k] for k in keys if of.get(k) is not None),
                  self.get(*keys))  # fmt: skip
         x = default if x is None else x
@@ -121,7 +120,7 @@ class Config:
 
 
 def kinds(c: Config, n: int) -> list[str]:
-    """Of each layer a value of KINDS."""
+    """For each layer a value of KINDS."""
     types = c.listed("layer_types", n) or c.listed("layers_block_type", n)
     if types or c.sees("hybrid_override_pattern"):
         types = list(types or c.get("hybrid_override_pattern"))[:n]
@@ -149,7 +148,7 @@ def kinds(c: Config, n: int) -> list[str]:
 
 
 def sliding(c: Config, n: int) -> list[str]:
-    """Where no layer's type is said."""
+    """The kinds of layers if the config does not list them."""
     if window(c) == 0:
         return ["full"] * n
     pattern = c.get("sliding_window_pattern", "_sliding_window_pattern")
@@ -171,11 +170,11 @@ def window(c: Config) -> int:
     return c.number("sliding_window") if x != 0 else 0
 
 
-# --- what a layer keeps ---------------------------------------------------
+# --- what a layer stores --------------------------------------------------
 
 
 def heads_of(c: Config, i: int, heads: int) -> tuple[int, Mapping[str, Any]]:
-    """KV heads of the i-th layer, 0: it has no cache; and its own keys."""
+    """The KV heads of layer i (0: no cache), and its own keys."""
     own = (c.get("per_layer_config") or {}).get(str(i), {})
     blocks = c.get("block_configs")
     each = c.get("num_key_value_heads_per_layer")
@@ -201,7 +200,7 @@ def heads_of(c: Config, i: int, heads: int) -> tuple[int, Mapping[str, Any]]:
 
 
 def cache(c: Config, i: int, kind: str, heads: int) -> Cache | None:
-    """None: the layer has none."""
+    """The cache of layer i, None if it has none."""
     if c.sees("kv_lora_rank"):
         rank, rope = c.number("kv_lora_rank"), c.number("qk_rope_head_dim")
         return Cache(i, 1, rank + rope, 0, heads * (2 * rank + rope),
@@ -231,8 +230,8 @@ def cache(c: Config, i: int, kind: str, heads: int) -> Cache | None:
 
 
 def caches(c: Config, of: list[str], heads: int) -> list[Cache]:
-    """Those of the layers that have their own; each says how many read it: the
-    last num_kv_shared_layers read that of the last layer of their kind."""
+    """The caches, each with its number of readers: the last
+    num_kv_shared_layers layers read the last earlier cache of their kind."""
     shared = c.get("num_kv_shared_layers") or 0
     found: dict[int, Cache] = {}
     for i, kind in enumerate(of):
@@ -254,9 +253,9 @@ def caches(c: Config, of: list[str], heads: int) -> list[Cache]:
 
 
 def state(c: Config, kind: str, size: int) -> int:
-    """Bytes that a recurrent layer keeps of a user, as transformers 5.24 holds
-    them: its state in 32 bits, unless the config says otherwise, and the last
-    inputs of its convolution in the model's type."""
+    """Bytes that a recurrent layer stores per user, as in transformers 5.24:
+    its state in 32 bits, unless the config says otherwise, and the last inputs
+    of its convolution in the model's type."""
     text = c.get("mamba_ssm_cache_dtype", "mamba_ssm_dtype") or "float32"
     real = SIZE[DTYPES.get(str(text), "F32")]
     if kind == "linear" and not c.sees("mamba_d_state", "ssm_state_size"):
@@ -285,7 +284,7 @@ def state(c: Config, kind: str, size: int) -> int:
 
 
 def read(path: str, name: str) -> Model:
-    """OSError and ValueError: it cannot be read, or is not understood."""
+    """The model. OSError or ValueError if it cannot be read or understood."""
     c = Config(os.path.join(path, "config.json") if os.path.isdir(path)
                else path)  # fmt: skip
     try:

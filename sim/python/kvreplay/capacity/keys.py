@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The keys of a config.json that say what a cache holds. READ are understood;
-IGNORED change no byte of it; REFUSED do, in a way that is not known here. A key
-in none of the three is refused, too, if a part of NAMES is in its name: a size
-would be wrong without a word."""
+"""The keys of a config.json about caches. READ are understood. IGNORED change
+no byte. REFUSED change bytes in an unknown way. Other keys whose names contain
+a part of NAMES are refused, too."""
 
 from __future__ import annotations
 
@@ -35,12 +34,12 @@ REFUSED = frozenset("""
 index_head_dim index_n_heads window_length attention_window_size window_size
 kv_n_heads use_cla attn_type_list cross_attention_layers
 """.split())
-# What belongs to another tower, or to weights and positions.
+# Parts of keys about encoders for images or sound, weights, or positions.
 ELSEWHERE = ("vision", "audio", "speech", "image", "quantization", "rope")
 
 
 def items(text: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Keys and values, those of inner objects and lists of them, too."""
+    """Keys and values, also of nested objects and lists of objects."""
     for key, value in text.items():
         if any(x in key for x in ELSEWHERE) and key not in READ:
             continue
@@ -51,7 +50,7 @@ def items(text: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def unknown(text: Mapping[str, Any]) -> str | None:
-    """A key that is set and changes a cache in a way that is not known."""
+    """A key that is set and may change a cache in an unknown way, or None."""
     for key, value in items(text):
         if value is None or value is False or key in READ or key in IGNORED:
             continue

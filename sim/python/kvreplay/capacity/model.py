@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a model keeps of one request, and the weights that a step reads: exact
-arithmetic on what kvreplay/capacity/config.py reads of a config.json, or
-`kvreplay lengths` says of a model of its table."""
+"""Computes what a model stores for one request, and the weights that a step
+reads. Exact arithmetic on a config.json (kvreplay/capacity/config.py), or on
+`kvreplay lengths` for a model of its table."""
 
 from __future__ import annotations
 
@@ -11,41 +11,41 @@ SIZE = {"F16": 2, "BF16": 2, "F32": 4}
 
 
 class Cache(NamedTuple):
-    """The cache of one layer: `heads` rows of d + d_v numbers a token. A latent
-    has one row, d_v 0, and every rank of tensor parallelism holds all of it."""
+    """The cache of one layer: `heads` rows of d + d_v numbers per token. A
+    latent is one row with d_v 0, stored whole by each tensor parallel rank."""
 
     layer: int
     heads: int
     d: int
     d_v: int
-    products: int  # multiplications for a token that is attended to
-    window: int = 0  # of sliding attention, in tokens; 0: none
-    chunk: int = 0  # a token attends to its own chunk of so many; 0: to all
-    readers: int = 1  # layers that attend to it, its own among them
+    products: int  # multiplications per attended token
+    window: int = 0  # tokens of sliding attention; 0: none
+    chunk: int = 0  # tokens per chunk of chunked attention; 0: none
+    readers: int = 1  # layers that read it, including its own
     latent: bool = False
 
     def held(self, t: int) -> int:
-        """Tokens that are kept when t have been seen."""
+        """How many tokens are stored when t have been seen."""
         if self.chunk:
             return (t - 1) % self.chunk + 1
         return min(t, self.window - 1) if self.window else t
 
     def read(self, t: int) -> int:
-        """Tokens that the last of t attends to."""
+        """How many tokens the last of t attends to."""
         return min(t, self.window) if self.window else self.held(t)
 
 
 class Weights(NamedTuple):
-    all: int = 0  # 0: they are not known
-    active: int = 0  # what a token is multiplied with
-    embedding: int = 0  # of all: looked up, and so not read
-    experts: int = 0  # of a layer; 0: there are none
-    routed: int = 0  # experts that a token is sent to
+    all: int = 0  # 0: unknown
+    active: int = 0  # those that a token is multiplied with
+    embedding: int = 0  # of all: looked up, so not read
+    experts: int = 0  # in a layer; 0: none
+    routed: int = 0  # experts per token
 
     def read(self, users: float) -> float:
-        """Weights that a step reads where so many tokens are each sent to
-        `routed` of the experts: of E the expected number of distinct ones is
-        E (1 - (1 - routed / E)^users)."""
+        """Weights that a step with so many tokens reads. If each is routed to k
+        of E experts, the expected number of distinct experts is
+        E (1 - (1 - k / E)^users)."""
         rest = self.all - self.embedding
         if not self.experts or users <= 0:
             return rest
@@ -54,15 +54,15 @@ class Weights(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """Bytes of one request on all ranks, as of `kvreplay lengths`."""
+    """Bytes of one request over all ranks, as from `kvreplay lengths`."""
 
-    bytes: int  # after a compression, at the decode step with most
+    bytes: int  # after a compression, at the decode step with the most
     peak: int  # the most at any time
-    codes: int  # the same of K and V or their codes alone
+    codes: int  # of bytes: K and V or their codes
     codes_peak: int
-    read: float | None  # by a decode step, a mean; None: queries decide it
+    read: float | None  # mean of a decode step; None: queries decide it
     attended: float | None
-    fullest: int  # the share of the fullest rank is fullest / of
+    fullest: int  # the fullest rank has the share fullest / of
     of: int
 
 
@@ -70,16 +70,16 @@ class Model(NamedTuple):
     name: str
     layers: int
     heads: int  # query heads
-    type: str  # of K and V, a key of SIZE
+    type: str  # type of K and V, a key of SIZE
     caches: list[Cache]
-    state: int = 0  # bytes of recurrent layers, whatever the length
+    state: int = 0  # bytes of recurrent layers, at any length
     weights: Weights = Weights()
-    experts: bool = False  # there are some, their weights known or not
-    looked_up: int = 0  # weights of embeddings, where weights are not known
+    experts: bool = False  # does it have experts, even if weights are unknown?
+    looked_up: int = 0  # weights of embeddings, if weights are unknown
 
     def only_dense(self) -> str:
-        """Why lanes of KV heads are not what is cached, and so no method but
-        dense says what it stores; empty: they are."""
+        """Why only dense can be counted, or "": the cache consists of other
+        things than equal lanes of KV heads."""
         c = self.caches
         if c[0].latent:
             return ("works by KV heads, but this model keeps one latent per "
@@ -96,11 +96,11 @@ class Model(NamedTuple):
         return ""
 
     def ranks(self) -> list[int]:
-        """What --tp must divide, each."""
+        """Numbers that --tp must divide."""
         return [self.heads if x.latent else x.heads for x in self.caches]
 
     def dense(self, context: int, output: int, tp: int) -> Stored:
-        """What the caches hold of a request, no method at work."""
+        """A request's bytes without a method."""
         steps = range(context + 1, context + output + 1)
         full = {context // x.chunk * x.chunk for x in self.caches
                 if 0 < x.chunk <= context}  # fmt: skip
@@ -126,8 +126,8 @@ class Model(NamedTuple):
                       1 if whole else tp)
 
     def macs(self, attended: float, context: int, output: int) -> float:
-        """Multiplications of a decode step's attention: `attended` tokens where
-        a layer sees all, else as many as it sees."""
+        """Multiplications of a decode step's attention: over `attended` tokens
+        in layers that see all, else over as many as the layer sees."""
         steps = range(context + 1, context + output + 1)
         seen: dict[tuple[int, int], float] = {(0, 0): attended}
         total = 0.0
@@ -140,7 +140,7 @@ class Model(NamedTuple):
 
 
 def of_table(name: str, found: dict[str, Any]) -> Model:
-    """A model as `kvreplay lengths` prints it."""
+    """A model from the output of `kvreplay lengths`."""
     heads, d, d_v = found["heads"], found["d"], found["d_v"]
     caches = [Cache(i, found["kv_heads"], d, d_v, heads * (d + d_v), window)
               for i, window in zip(found["layer"], found["window"])]
@@ -151,7 +151,7 @@ def of_table(name: str, found: dict[str, Any]) -> Model:
 
 
 def shape(m: Model) -> dict[str, Any]:
-    """The same the other way round."""
+    """A model as input for `kvreplay lengths`."""
     c = m.caches[0]
     return dict(layers=m.layers, heads=m.heads,
                 kv_heads=1 if m.only_dense() else c.heads, d=c.d,

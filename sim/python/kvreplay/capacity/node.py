@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From bytes a user to users of a node, and to tokens a second, at most."""
+"""From bytes per user to users per node, and to an upper bound of tokens/s."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .model import Model, Stored
 class Gpu(NamedTuple):
     name: str
     bytes: int
-    bandwidth: float  # bytes a second
-    flops: float  # BF16 operations a second, dense
+    bandwidth: float  # bytes/s
+    flops: float  # BF16 operations/s, dense
 
 
 def gpus() -> dict[str, Gpu]:
-    """Those of gpus.csv, which says where each number is from."""
+    """The devices in gpus.csv, which has the source of each number."""
     path = os.path.join(os.path.dirname(__file__), "gpus.csv")
     with open(path, encoding="utf-8", newline="") as f:
         return {x["name"]: Gpu(x["name"], int(x["bytes"]),
@@ -32,26 +32,26 @@ def part(x: int, a: int, b: int) -> int:
 
 
 class Node(NamedTuple):
-    """`gpus` devices, in groups of tp that share the model."""
+    """`gpus` devices, in groups of tp that share a copy of the model."""
 
     gpu: Gpu
     gpus: int
     tp: int
-    percent: int  # of a device's memory that weights and caches may take
-    weights: int  # bytes; a rank holds 1 / tp
-    users: int  # that decode together; 0: as many as fit
+    percent: int  # share of a device's memory for weights and caches
+    weights: int  # bytes; a rank holds 1 / tp of them
+    users: int  # decoding together; 0: as many as fit
     model: Model
     context: int
     output: int
 
     def room(self) -> int:
-        """Bytes of a device that caches may take."""
+        """Bytes of a device that caches can use."""
         return part(self.gpu.bytes, self.percent, 100) - part(
             self.weights, 1, self.tp)  # fmt: skip
 
     def fit(self, x: Stored, steady: int, peak: int) -> int:
-        """Users of the node, of which the fullest rank holds so much each: one
-        of them in its prefill, the others after it."""
+        """How many users the node serves if the fullest rank decides, with one
+        user in its prefill (peak) and the others after it (steady)."""
         steady = part(steady, x.fullest, x.of)
         peak = part(peak, x.fullest, x.of)
         room = self.room() - max(0, peak - steady)
@@ -59,8 +59,8 @@ class Node(NamedTuple):
         return room // each * (self.gpus // self.tp) if room > 0 else 0
 
     def read(self, users: float) -> float | None:
-        """Bytes of weights that a step of so many users of a group reads, but
-        for what is looked up; None: how many experts they need is not known."""
+        """Bytes of weights that a step of so many users of a group reads,
+        without looked-up embeddings. None: unknown."""
         w = self.model.weights
         if w.all:
             return self.weights * w.read(users) / w.all
@@ -69,9 +69,9 @@ class Node(NamedTuple):
         return max(0, self.weights - 2 * self.model.looked_up)
 
     def speed(self, x: Stored, users: int) -> tuple[float | None, str]:
-        """Tokens a second while so many decode, at most, and what the step
-        waits for: it reads weights and every user's cache and state, and
-        multiplies; the longer of the two is the step."""
+        """An upper bound of tokens/s with so many users, and what limits it. A
+        step takes as long as reading weights, caches and states, or as its
+        arithmetic, whichever is longer."""
         if users == 0:
             return 0.0, "-"
         each = users / min(users, self.gpus // self.tp)
@@ -92,7 +92,7 @@ class Node(NamedTuple):
 
 
 class At(NamedTuple):
-    """What bytes come to on a node."""
+    """Bytes, and what they mean on a node."""
 
     stored: Stored
     users: int

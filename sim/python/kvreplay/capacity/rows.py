@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows that `kvreplay capacity` prints: one for each method and budget, as
-a table for people, as CSV or as JSON."""
+"""The rows of `kvreplay capacity`, and how they are printed."""
 
 from __future__ import annotations
 
@@ -13,18 +12,18 @@ from .model import Stored
 
 class Row(NamedTuple):
     method: str
-    budget: str  # "": none sets the knob
-    traces: int  # rows that were measured; 0: lengths decide
-    reads: int  # rows that say what is read, where lengths say what is stored
-    at: At | None  # of lengths, or of the trace in the middle by bytes
-    low: At | None  # of the traces at 10 and at 90 % by bytes
+    budget: str  # "": nothing sets the knob
+    traces: int  # number of measured rows; 0: lengths decide
+    reads: int  # rows that measured reads, if lengths decide the bytes
+    at: At | None  # by lengths, or of the median trace by bytes
+    low: At | None  # of the traces at 10 % and 90 % by bytes
     high: At | None
-    why: str  # not "": there are no numbers, and why
+    why: str  # why there are no numbers, else ""
     named: bool  # the method was named, not one of all
 
 
 def row(node: Node, x: dict[str, Any]) -> Row:
-    """A row of `kvreplay lengths`."""
+    """A row from the output of `kvreplay lengths`."""
     found = [Stored(**y) for y in x.get("measured", ())]
     n, at, low, high, reads = len(found), None, None, None, 0
     if node.model.only_dense() and x["method"] == "dense":
@@ -53,7 +52,7 @@ def number(x: float | None, form: str = "%.3f") -> str:
 
 
 def span(at: At, low: At | None, high: At | None, name: str) -> str:
-    """A count, and the range of it where traces have one."""
+    """A count, with its range over traces, if any."""
     text = str(getattr(at, name))
     if not low or not high or getattr(low, name) == getattr(high, name):
         return text
@@ -79,7 +78,7 @@ def cells(r: Row, node: Node) -> list[str]:
 
 def table(node: Node, rows: Sequence[Row]) -> str:
     m = node.model
-    # Of all methods one line says why there is dense alone.
+    # One line at the end explains all unnamed methods without numbers.
     others = [r for r in rows if m.only_dense() and r.why and not r.named]
     rows = [r for r in rows if r not in others]
     head = ["method", "budget", "GB a user", "in prefill",
@@ -139,7 +138,7 @@ def as_json(node: Node, rows: Sequence[Row], tables: int) -> str:
 
 
 def put(key: str, x: Any) -> str:
-    """A field; texts of users are quoted."""
+    """A CSV field; texts from users are quoted."""
     if key in ("model", "method", "budget") or key == "why" and x:
         return '"' + (x or "").replace('"', '""') + '"'
     return "" if x is None else "%.17g" % x if type(x) is float else str(x)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many weights a config.json comes to, of the architectures whose layers
-are known here one for one; of others, and of those with a tower of vision or
-audio, --weights has the bytes."""
+"""Counts a config.json's weights, for architectures whose layers are known
+exactly. Others, and encoders for images or sound, need --weights."""
 
 from __future__ import annotations
 
@@ -32,14 +31,14 @@ def attention(c: Config, x: Cache, h: int, heads: int) -> int:
     if c.type in ("qwen2", "gpt_oss") or c.get("attention_bias"):
         n += q + kv
     if c.type == "gpt_oss":
-        n += h + heads  # the output's bias, a sink for each head
+        n += h + heads  # the output's bias, and a sink per head
     elif c.get("attention_bias"):
         n += h
     return n + (2 * x.d if c.type.startswith("qwen3") else 0)
 
 
 def count(c: Config, caches: Sequence[Cache]) -> Weights:
-    """Weights(): they are not known."""
+    """The weights; Weights() if unknown."""
     other = (c.get("mlp_only_layers"), (c.get("decoder_sparse_step") or 1) > 1,
              (c.get("moe_layer_freq") or 1) != 1)  # fmt: skip
     tower = c.text is not c.root and any(
@@ -55,14 +54,14 @@ def count(c: Config, caches: Sequence[Cache]) -> Weights:
     k = c.number("num_experts_per_tok") if e else 0
     if k > e:
         raise c.bad(f"num_experts_per_tok is {k}, of {e} experts")
-    one, own = 0, 0  # of an expert; what a layer of experts has beside them
+    one, own = 0, 0  # of an expert; of a layer of experts besides them
     if e:
         wide = c.number("moe_intermediate_size", default=ff)
         one, own = 3 * h * wide, h * e
         if c.type == "gpt_oss":
             one, own = one + 2 * wide + h, own + e
         if c.type in ("deepseek_v3", "kimi_k2"):
-            own += e  # what balances the experts
+            own += e  # biases that balance the experts
         own += (c.get("n_shared_experts") or 0) * 3 * h * wide
     first = (c.get("first_k_dense_replace") or 0) if e else len(caches)
     routed = 0  # layers of experts

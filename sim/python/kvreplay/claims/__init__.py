@@ -40,7 +40,7 @@ from typing import List, Optional
 
 
 def main(argv: Optional[List[str]] = None) -> int:
-    """The command `kvreplay claims`; returns its exit code."""
+    """`kvreplay claims`; returns its exit code."""
     from .command import main
 
     return main(argv)

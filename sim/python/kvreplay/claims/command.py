@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line of `kvreplay claims`. Options and files are checked before
-anything runs. Needs Python and the programs."""
+"""The command line of `kvreplay claims`. Checks options and files before it
+runs anything. Needs Python and the programs."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ NAME = "kvreplay claims"
 
 
 def chosen(claims: List[Claim], only: Optional[str]) -> List[Claim]:
-    """Those of a list of numbers, None: all; ArgumentTypeError of one that is
-    none."""
+    """The claims with these numbers; None: all. ArgumentTypeError: no claim."""
     known = {x["number"]: x for x in claims}
     asked = [x.strip() for x in only.split(",")] if only else [*known]
     for x in asked:
@@ -44,7 +43,7 @@ def parser() -> argparse.ArgumentParser:
     add("--answers", metavar="FILE", action="append", default=[],
         help="a database of `kvreplay evaluate`, or CSV of `kvreplay table "
         "--answers`; may be repeated")  # fmt: skip
-    add("--device", metavar="FILE", help="CSV of tests/bench/gpu/device")
+    add("--device", metavar="FILE", help="CSV from tests/bench/gpu/device")
     add("--only", metavar="LIST", help="only these claims: 4,5,14")
     add("--list", action="store_true", help="print the claims and the "
         "commands that they need; run nothing")  # fmt: skip
@@ -68,7 +67,7 @@ def listed(claims: List[Claim]) -> str:
 
 def computed(a: argparse.Namespace, table: Table, claims: List[Claim]
              ) -> Tuple[List[Row], int]:
-    """Runs what is missing, and judges. Returns the sources and the code."""
+    """Runs what is missing, and judges. Returns the sources and exit code."""
     source = list(runs.sources(a.traces))
     table.fill("source", source)
     with tempfile.TemporaryDirectory(prefix="kvreplay-claims-") as made:
@@ -131,8 +130,7 @@ def go(a: argparse.Namespace, table: Table, claims: List[Claim]) -> int:
 
 
 def main(argv: Optional[List[str]] = None) -> int:
-    """The command; argv: its words, None: of the command line. Returns the exit
-    code."""
+    """The command; returns its exit code. argv None: the command line."""
     a, table = parser().parse_args(argv), Table()
     if a.found and (a.traces or a.answers or a.device):
         parser().error("--from already has its numbers; give no traces or "

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claims and what was found, as Markdown, a web page, or JSON that a later call
-can judge again (--from). Needs Python alone."""
+"""Writes claims and results as Markdown, as a web page, or as JSON, which a
+later call can judge again (--from). Needs only Python."""
 
 from __future__ import annotations
 
@@ -35,8 +35,7 @@ def sentence(claim: Claim, x: Row) -> str:
 
 
 def verdict_of(claim: Claim) -> str:
-    """The verdict, with what rows say where one is not enough, or why there is
-    none."""
+    """The verdict, with the rows' if they differ, or why there is none."""
     said, why, rows = t.verdict(claim), t.reason(claim), t.deciding(claim)
     if why:
         return f"{said}: {why}"
@@ -51,7 +50,7 @@ def verdict_of(claim: Claim) -> str:
 
 
 def counts(claims: Sequence[Claim]) -> str:
-    """How many there are of each verdict."""
+    """The number of claims with each verdict."""
     of = [t.verdict(x) for x in claims]
     many = {t.HOLDS: "hold", t.NOT: "do not hold"}
     said = [f"{n} {many.get(v, v) if n > 1 else v}" for v in t.VERDICTS
@@ -60,7 +59,7 @@ def counts(claims: Sequence[Claim]) -> str:
 
 
 def from_what(source: Sequence[Row], given: Dict[str, str]) -> List[str]:
-    """What the numbers are of."""
+    """The sources of the numbers."""
     models: Dict[str, List[str]] = {}
     for x in source:
         models.setdefault(x["model"], []).append(
@@ -70,7 +69,7 @@ def from_what(source: Sequence[Row], given: Dict[str, str]) -> List[str]:
 
 
 def found(claim: Claim) -> List[Tuple[str, str]]:
-    """A line a row, and its verdict where it has one of its own."""
+    """A line per row, and its verdict if it counts."""
     return [(f"{label(claim, x)}: {sentence(claim, x)}",
              "" if claim["why"] or claim["looks"][x["look"]]["beside"]
              else x["verdict"]) for x in claim["found"]]  # fmt: skip
@@ -155,7 +154,7 @@ def web(claims: Sequence[Claim], source: Sequence[Row],
 
 def numbers(claims: Sequence[Claim], source: Sequence[Row],
             given: Dict[str, str]) -> str:
-    """The numbers, a row a line, with the verdicts as they were reached."""
+    """The numbers, one row per line, with the verdicts."""
     keep = "trace", "model", "n_tokens"
 
     def lines(rows: Iterable[Row], indent: str) -> str:
@@ -171,8 +170,7 @@ def numbers(claims: Sequence[Claim], source: Sequence[Row],
 
 def again(text: str, table: t.Table, claims: Sequence[Claim]
           ) -> Tuple[List[Claim], List[Row], Dict[str, str]]:
-    """Numbers of before, judged by the claims as they are now. ValueError of
-    what is no such file."""
+    """Judges earlier numbers by today's claims. ValueError: another file."""
     try:
         x = json.loads(text)
         rows = {y["number"]: y["rows"] for y in x["claims"]}

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands that claims need, each run once; claims.sql says what {..} in
-them is. The database, and the format of what is printed, are added here. Needs
-numpy, the programs and the library."""
+"""Runs the commands that claims need, each once. claims.sql defines the {..} in
+them. Needs numpy, the programs and the library."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ PUT = {"{traces}": "TRACE...", "{trace}": "TRACE", "{quarter}": "T/4",
 
 
 def typed(command: str) -> str:
-    """A command as a user would type it."""
+    """A command as a user would type it, without paths."""
     for key, text in PUT.items():
         command = command.replace(key, text)
     stored = command.startswith("kvreplay ") and " capacity " not in command
@@ -34,8 +33,8 @@ OWN = {"capacity": capacity.main, "attention": figures.attention,
 
 
 def said(words: Sequence[str]) -> List[str]:
-    """Lines that one of our programs prints; RuntimeError, whose code is the
-    program's, where it fails. Some commands are this package's own."""
+    """The output lines of one of our programs. RuntimeError, with the program's
+    code, if it fails. Some commands run within this process."""
     if words[1] in OWN:
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -54,7 +53,7 @@ def said(words: Sequence[str]) -> List[str]:
 
 
 def sources(paths: Sequence[str]) -> Iterator[Row]:
-    """A row a trace, as `source` has it."""
+    """A row for each trace, for the table `source`."""
     seen: Dict[str, str] = {}
     for path in paths:
         x = json.loads("".join(said(["kvtrace", "info", "-f", "json", path])))
@@ -72,8 +71,7 @@ def sources(paths: Sequence[str]) -> Iterator[Row]:
 
 
 def each(command: str, source: List[Row]) -> Iterator[Tuple[str, List[str]]]:
-    """The word lists that a command stands for, each with what it is called in
-    a line of progress."""
+    """The command lines of a command, each with its name for progress."""
     words, name = command.split(), typed(command)
     if "{traces}" in words and source:
         at = words.index("{traces}")
@@ -89,7 +87,7 @@ def each(command: str, source: List[Row]) -> Iterator[Tuple[str, List[str]]]:
 
 
 def one(words: List[str], path: str, table: Table) -> None:
-    """Runs a command; what it finds is in the table, or the database `path`."""
+    """Runs a command. Its results go to the table or to the database `path`."""
     if words[1] == "capacity":
         table.fill_csv("capacity", said([*words, "-f", "csv"]))
     elif words[:2] == ["kvtrace", "info"]:
@@ -102,10 +100,9 @@ def one(words: List[str], path: str, table: Table) -> None:
 
 def run(claims: Sequence[Claim], path: str, source: List[Row], table: Table,
         progress: Callable[[str], None]) -> int:
-    """Every command of the claims once; returns the exit code. What a method
-    refuses of a trace (query rows that were not recorded) is left out of its
-    means; a command that fails is named, and the others go on; without memory
-    or disk nothing does."""
+    """Runs all commands of the claims; returns the exit code. If a method
+    refuses a trace (its query rows were not recorded), its means leave it out.
+    A failed command is printed, and ends the run only if memory or disk did."""
     commands = dict.fromkeys(
         c for x in claims for look in x["looks"] for c in look["runs"])
     every, worst = [w for c in commands for w in each(c, source)], 0
@@ -123,7 +120,7 @@ def run(claims: Sequence[Claim], path: str, source: List[Row], table: Table,
 
 
 def read_answers(path: str) -> List[str]:
-    """Means of answers: of a database, or lines of CSV as they are."""
+    """Means of answers, from a database or from lines of CSV."""
     with open(path, "rb") as f:
         if f.read(15) != b"SQLite format 3":
             with open(path, encoding="utf-8", newline="") as text:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of claims, claims.sql, in a database in memory beside the numbers
-of its queries, and how numbers become a verdict. Needs Python alone."""
+"""The table of claims (claims.sql) in a database in memory, with the numbers
+for its queries; turns numbers into verdicts. Needs only Python."""
 
 from __future__ import annotations
 
@@ -19,24 +19,25 @@ NOT = "does not hold"
 UNASKED = "not asked"
 UNCHECKED = "cannot be checked here"
 VERDICTS = HOLDS, SIZE, NOT, UNASKED, UNCHECKED
-# What looks are of, and what has to be given for them.
+# Kinds of looks, and what a user must give for each.
 GIVEN = {"arithmetic": "", "replay": "TRACE", "device": "--device",
          "answers": "--answers"}  # fmt: skip
 Row = Dict[str, Any]
-# A row of claim, with `looks`, rows of look whose runs are a list, and `found`:
-# rows {look: its place, verdict, row: the numbers}, which are what is stored.
+# A row of the table `claim`, with `looks`, rows of the table `look` with their
+# `runs` as a list, and `found`, stored as {look: its index, verdict, row: the
+# numbers}.
 Claim = Row
 
 
 class _Shown(float):
-    """A number that is missing: "-" in any format."""
+    """A missing number: "-" in any format."""
 
     def __format__(self, spec: str) -> str:
         return "-"
 
 
 def number(text: str) -> Any:
-    """A field of CSV as what it is."""
+    """A CSV field as an int, a float, a string, or None."""
     for kind in int, float:
         try:
             return kind(text)
@@ -46,7 +47,7 @@ def number(text: str) -> Any:
 
 
 class Table:
-    """The claims; fill() adds numbers, ask() finds what a look says of them."""
+    """The claims. fill() adds numbers, ask() evaluates a look."""
 
     def __init__(self) -> None:
         self.db = sqlite3.connect(":memory:", uri=True)
@@ -57,7 +58,7 @@ class Table:
             self.db.executescript(f.read())
 
     def rows(self, query: str, *values: Any) -> List[Row]:
-        """Blanks of the table's texts may be ends of lines."""
+        """A query's rows. Line ends in the table's texts become blanks."""
         found = self.db.execute(query, values)
         names = [x[0] for x in found.description]
         return [{name: " ".join(x.split()) if isinstance(x, str) else x
@@ -74,8 +75,8 @@ class Table:
 
     def fill(self, name: str, rows: Iterable[Row],
              columns: Sequence[str] = ()) -> None:
-        """Rows into a table, which is made with these columns where there is
-        none; what a table has no column for is left out."""
+        """Adds rows to a table, which is created with these columns if missing.
+        Drops values without a column."""
         have = [x["name"] for x in self.rows(f"PRAGMA table_info({name})")]
         if not have:
             have = list(columns)
@@ -87,8 +88,7 @@ class Table:
 
     def fill_csv(self, name: str, lines: Iterable[str], of: str = "",
                  columns: Sequence[str] = ()) -> None:
-        """The same of CSV. of: a file of the user's, which must have these
-        columns."""
+        """Adds rows of CSV. of: the user's file; it must have these columns."""
         read = csv.DictReader(lines, restval="")
         lacks = [x for x in columns if x not in (read.fieldnames or ())]
         need(not lacks, of, "has no column ", ", ".join(lacks), ": is it what "
@@ -97,14 +97,13 @@ class Table:
         self.fill(name, rows, read.fieldnames or ())
 
     def attach(self, path: str, exported: Iterable[str]) -> None:
-        """The results of a database, read and never written, and its rows as
-        CSV."""
+        """Attaches a database read-only, and adds its rows, exported as CSV."""
         uri = f"file:{urllib.parse.quote(os.path.abspath(path))}?mode=ro"
         self.db.execute("ATTACH ? AS r", [uri])
         self.fill_csv("exported", exported)
 
     def ask(self, look: Row) -> List[Row]:
-        """What a look finds; nothing where a table is not there."""
+        """A look's rows; none if a table is missing."""
         try:
             return self.rows(f"SELECT * FROM {look['query']}")
         except sqlite3.OperationalError as e:
@@ -114,7 +113,7 @@ class Table:
 
     def judged(self, claim: Claim, at: int, row: Row) -> Row:
         """A row of the claim's look `at`, with its verdict. KeyError or
-        sqlite3.Error: the row has not all that the look shows and asks."""
+        sqlite3.Error: the row lacks a value that the look needs."""
         look = claim["looks"][at]
         columns = ", ".join(f'? AS "{k}"' for k in row)
         holds, size = self.db.execute(
@@ -137,7 +136,7 @@ def deciding(claim: Claim) -> List[Row]:
 
 
 def verdict(claim: Claim) -> str:
-    """Of the claim: the weakest of its rows that decide."""
+    """A claim's verdict: that of its weakest deciding row."""
     found = [x["verdict"] for x in deciding(claim)]
     if claim["why"]:
         return UNCHECKED
@@ -145,7 +144,7 @@ def verdict(claim: Claim) -> str:
 
 
 def reason(claim: Claim) -> str:
-    """Why a claim is unchecked or not asked; "" of another."""
+    """Why a claim is unchecked or not asked, else ""."""
     if verdict(claim) not in (UNASKED, UNCHECKED):
         return ""
     if claim["why"] or claim["unasked"]:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Methods and budgets as they are typed, each method with each budget that it
-has a parameter for: what `kvreplay run` would make cells of, known before it
-runs. Needs the program."""
+"""Expands the methods and budgets that a user typed into the cells that
+`kvreplay run` would make of them. Needs the program."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ BYTES = "end", "mean", "peak", "read", "traffic"
 
 
 class Ask(NamedTuple):
-    """A method as it is typed, and its budget; None: without one."""
+    """A method as typed, and its budget (None: no budget)."""
 
     method: str
     basis: Optional[str] = None
@@ -26,20 +25,19 @@ class Ask(NamedTuple):
 
 
 def kvreplay(*words: str) -> subprocess.CompletedProcess[str]:
-    """The program's answer."""
+    """Runs the program."""
     return called("kvreplay", *words)
 
 
 def said(done: subprocess.CompletedProcess[str]) -> str:
-    """The last sentence of its failure."""
+    """The last sentence of its error message."""
     lines = done.stderr.strip().split("\n")
     return lines[-1].removeprefix("kvreplay: ") or (
         f"kvreplay ended with code {done.returncode}")  # fmt: skip
 
 
 def check(methods: str, budgets: Optional[str]) -> None:
-    """Usage where `kvreplay run` does not take them; it looks at them before it
-    looks at a trace."""
+    """Usage if `kvreplay run` rejects them; it checks them before traces."""
     words = [] if budgets is None else ["-b", budgets]
     done = kvreplay("run", "-q", "-m", methods, *words, os.devnull)
     if done.returncode == 2:
@@ -47,7 +45,7 @@ def check(methods: str, budgets: Optional[str]) -> None:
 
 
 def basis_of(text: str) -> str:
-    """What a budget that `kvreplay run` takes counts."""
+    """What a budget counts: entries, share of the prompt, or bytes."""
     name, colon, _ = text.partition(":")
     if "/" in text or name == "layers":
         raise Usage(f"-b {text}: evaluate needs one budget for all layers; "
@@ -56,12 +54,12 @@ def basis_of(text: str) -> str:
 
 
 def head_of(method: str) -> List[str]:
-    """Name and parameters of the first of one or two methods."""
+    """Name and parameters of a method, or of the first of two joined by +."""
     return re.split(r"(?<!\\):", re.split(r"(?<!\\)\+", method)[0])
 
 
 class Methods:
-    """What `kvreplay methods` says: {name: its parameters}, in its order."""
+    """The output of `kvreplay methods`: {name: parameters}, in its order."""
 
     def __init__(self) -> None:
         done = kvreplay("methods", "-f", "json")
@@ -72,7 +70,7 @@ class Methods:
         }
 
     def params(self, name: str) -> List[Dict[str, Any]]:
-        """Of a plugin, too; the names of quant's formats have none."""
+        """A method's or plugin's parameters; none for a format of quant."""
         if name not in self.known:
             done = kvreplay("methods", "-f", "json", "--", name)
             found = [] if done.returncode else json.loads(done.stdout)
@@ -81,7 +79,7 @@ class Methods:
         return self.known[name]
 
     def wants(self, method: str, basis: str) -> bool:
-        """Does -b of this basis set something of the method?"""
+        """Does -b with this basis set a free parameter of the method?"""
         head, *rest = head_of(method)
         given = {x.partition("=")[0] for x in rest}
         knobs = [x for x in self.params(head) if x.get("knob")]
@@ -92,8 +90,8 @@ class Methods:
         )
 
     def asks(self, methods: str, budgets: Optional[str]) -> List[Ask]:
-        """dense first, each once. `all` are all that need no file of yours.
-        Usage where one is none."""
+        """The cells, each once, dense first. `all` means all methods that need
+        no file from you. Raises Usage for a bad method or budget."""
         check(methods, budgets)
         names, every = ["dense"], [*self.known]
         for x in re.split(r"(?<!\\),", methods):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that methods read: `kvreplay run` finds them by the model that a trace
-names, in the folders of KVREPLAY_ASSETS; a session is told their paths."""
+"""Finds the files that methods read. `kvreplay run` finds them in the folders
+of KVREPLAY_ASSETS by a trace's model; a session needs their paths."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ from typing import Any, Dict, List, Optional, Sequence
 
 from ..container import load
 
-BESIDE = "scores"  # a file of one trace, which is always typed
+BESIDE = "scores"  # belongs to one trace, so the user always names it
 
 
 def folders() -> List[str]:
-    """Those of KVREPLAY_ASSETS: colons between them, a backslash before one of
-    a name."""
+    """The folders of KVREPLAY_ASSETS. A backslash escapes a colon in a name."""
     text = os.environ.get("KVREPLAY_ASSETS", "")
     found = re.findall(r"(?:\\.|[^:\\])+", text)
     return [re.sub(r"\\(.)", r"\1", x) for x in found]
 
 
 def file_of(method: str, digest: Optional[str]) -> Optional[str]:
-    """The first METHOD.*.safetensors of the model."""
+    """The model's first METHOD.*.safetensors."""
     for folder in folders():
         for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
             if not re.fullmatch(re.escape(method) + r"\..*\.safetensors", name):
@@ -39,15 +38,15 @@ def file_of(method: str, digest: Optional[str]) -> Optional[str]:
 
 
 def head(method: str) -> str:
-    """The first of one or two methods."""
+    """A method, or the first of two joined by +."""
     return re.split(r"(?<!\\)\+", method)[0]
 
 
 def filled(
     method: str, params: Sequence[Dict[str, Any]], digest: Optional[str]
 ) -> str:
-    """The method as it is typed, and the path of the file that it would read.
-    params: those of its head, as `kvreplay methods` gives them."""
+    """The method as typed, plus the path of the file that it would read.
+    params: those of its first part, from `kvreplay methods`."""
     first, *others = re.split(r"(?<!\\)\+", method)
     name, *given = re.split(r"(?<!\\):", first)
     keys = [x["name"] for x in params
@@ -62,7 +61,7 @@ def filled(
 
 
 def code_of(method: str, typed: str) -> Optional[str]:
-    """Of a row, where a file was found that the method does not name."""
+    """A row's code: the digest of the file that was found, if any was."""
     if typed == method:
         return None
     path = re.findall(r"=((?:\\.|[^\\:,+])*)", typed[len(head(method)) :])[0]
@@ -71,6 +70,5 @@ def code_of(method: str, typed: str) -> Optional[str]:
 
 
 def bare(spec: str) -> str:
-    """A specification without the folders of its files, which differ from
-    machine to machine."""
+    """A specification without folders of files: they differ by machine."""
     return re.sub(r"=(?:\\.|[^\\:,+])*/", "=", spec)

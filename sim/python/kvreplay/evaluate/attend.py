@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who computes a model's attention now: its own function, which is watched
-(dense.py), or sessions (together.py). What of a model is the same for both.
-Needs torch."""
+"""Switches a model's attention between its own function (dense.py records it)
+and sessions (together.py), and describes the model to both. Needs torch."""
 
 from __future__ import annotations
 
@@ -21,13 +20,12 @@ NAME = "kvevaluate"
 
 
 class Turn:
-    """attend(call) is called in place of a layer's attention, by the one whose
-    turn it is."""
+    """now.attend(call) replaces the attention of every layer."""
 
     now: Any = None
 
 
-torchs = register(NAME, lambda x: Turn.now.attend(x))  # torch's own attention
+torchs = register(NAME, lambda x: Turn.now.attend(x))  # torch's attention
 
 
 def own(x: LayerCall) -> torch.Tensor:
@@ -36,9 +34,8 @@ def own(x: LayerCall) -> torch.Tensor:
 
 
 class Model:
-    """A model whose every layer a session can hold, all alike but for their
-    windows; ValueError of another.
-    shape: heads, sizes and type of what a Session is opened with."""
+    """A model whose layers all fit a session, alike except for their windows;
+    else ValueError. shape: a Session's heads, sizes and dtype."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -57,31 +54,31 @@ class Model:
         self.last = "logits_to_keep" in known
 
     def check(self, n_tokens: int) -> None:
-        """ValueError where a request of so many tokens is none of a session."""
+        """ValueError if a session cannot hold so many tokens."""
         for l in range(self.n):
             why = self.layers.why(l, n_tokens)
             need(not why, f"{why}")
 
     def shape_of(self, n_tokens: int) -> Dict[str, Any]:
-        """What a Session of so many tokens is opened with."""
+        """The arguments of a Session for so many tokens."""
         return dict(self.shape, n_tokens=n_tokens,
                     **self.layers.session(n_tokens))
 
     def turned(self, x: torch.Tensor) -> torch.Tensor:
-        """A query or a key, its channels in the order of the frequencies."""
+        """A query or key, with channels in the order of the frequencies."""
         x = x.to(self.dtype)
         return x if self.channels is None else x[..., self.channels]
 
     @contextlib.contextmanager
     def attending(self) -> Iterator[None]:
-        """While whoever's Turn it is attends."""
+        """Within this context, forward() computes with its argument `who`."""
         with attending(self.model, NAME), torch.no_grad():
             yield
 
     def forward(
         self, who: Any, ids: Sequence[Sequence[int]], last: int, **more: Any
     ) -> torch.Tensor:
-        """Logits [sequences, last, vocabulary], of the last tokens of each."""
+        """Logits [sequences, last, vocabulary] of the last tokens."""
         if self.last:
             more["logits_to_keep"] = last
         Turn.now = who

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line of `kvreplay evaluate`. Options and files are checked with
-Python alone, before torch is imported and a model is loaded."""
+"""The command line of `kvreplay evaluate`. Checks options and files before it
+imports torch and loads a model."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def parser() -> argparse.ArgumentParser:
         prog=NAME, description=DOC, allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
     add = p.add_argument
-    add("model", metavar="MODEL")
+    add("model", metavar="MODEL", help="folder, hub name or .gguf file")
     add("--tasks", type=option(tasks), metavar="LIST",
         help="tasks made from a seed: " + ", ".join(NAMES) + ", or all "
         "(default: niah_single_2, a needle in prose)")  # fmt: skip
@@ -69,8 +69,8 @@ def parser() -> argparse.ArgumentParser:
         "512, mean:25%%, end:25%%, read:25%%")  # fmt: skip
     add("--kvpress", action="store_true", help="also run kvpress's press of "
         "the same name, with as many entries: kvpress/snapkv")  # fmt: skip
-    add("--new", type=whole(1), metavar="N", help="most tokens to generate "
-        "(default: the task's)")  # fmt: skip
+    add("--new", type=whole(1), metavar="N", help="generate at most N "
+        "tokens (default: the task's)")  # fmt: skip
     add("-d", "--db", metavar="FILE", help="store rows in an SQLite "
         "database. Rows that it has are not computed again")  # fmt: skip
     add("--again", action="store_true", help="compute stored rows again, and "
@@ -81,7 +81,7 @@ def parser() -> argparse.ArgumentParser:
     add("--threads", type=whole(1), metavar="N",
         help="threads (default: one per processor)")  # fmt: skip
     add("-f", "--format", choices=["table", "jsonl"], default="table",
-        help="standard output (default: table)")  # fmt: skip
+        help="format of the output (default: table)")  # fmt: skip
     add("-n", "--dry-run", action="store_true", help="print what would be "
         "computed, but compute nothing")  # fmt: skip
     add_model(p, "number type of the model and its cache", "", device=False)
@@ -89,7 +89,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def database(text: Optional[str], shard: Tuple[int, int]) -> Optional[str]:
-    """The name of a shard's database: `kvreplay run --shard` has it so."""
+    """The name of a shard's database, as for `kvreplay run --shard`."""
     own = "{}-of-{}".format(*shard)
     return text and re.sub("%%?", lambda x: own if x[0] == "%" else "%", text)
 
@@ -115,7 +115,6 @@ def go(a: argparse.Namespace, say: Any) -> int:
 
 
 def main(argv: Optional[List[str]] = None) -> int:
-    """The command; argv: its words, None: of the command line. Returns the exit
-    code."""
+    """The command; returns its exit code. argv None: the command line."""
     a = parser().parse_args(argv)
     return run(lambda: go(a, say_as(NAME)), NAME)

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a text and what is asked about it to an Item: the chat template, where
-the prompt ends, tokens and their spans, and as much text as a length allows.
-For `tasks`; a text without a chat template is taken as it is. Needs no torch.
-"""
+"""Turns a text and its questions into an Item: applies the chat template, finds
+where the prompt ends, makes tokens and their spans, and fills the length. A
+model without a chat template reads plain text. Needs no torch."""
 
 from __future__ import annotations
 
@@ -13,46 +12,44 @@ from ..record.prompts import Prompt
 from ..record.tokens import find, follows, least, rendered
 from .item import Item, Question
 
-ENDS = "after", "before", "inside"  # question=
-MORE = 8  # tokens generated beyond those of the longest answer
+ENDS = "after", "before", "inside"  # values of question=
+MORE = 8  # tokens generated beyond the longest answer
 
 
 class Ask(NamedTuple):
-    """A question on a context. earlier: (question, answer) of the turns of the
-    conversation between the two."""
+    """A question on a context. earlier: (question, answer) of former turns."""
 
     question: str
-    begin: str  # of the assistant's answer, which the model is given
-    answer: str  # how it goes on; one blank comes between
+    begin: str  # the start of the assistant's answer, given to the model
+    answer: str  # the rest, after one blank
     accept: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()  # texts of the context that answer it
+    sources: tuple[str, ...] = ()  # passages of the context with the answer
     earlier: tuple[tuple[str, str], ...] = ()
     any: bool = False
 
 
 class Text(NamedTuple):
-    """A context and its questions. bare: as it is, without a chat template."""
+    """A context and its questions. bare: never uses a chat template."""
 
     context: str
     asks: tuple[Ask, ...]
     bare: bool = False
-    answers: int = 0  # tokens that are kept of an answer; 0: all of it
+    answers: int = 0  # tokens of an answer to keep; 0: all
 
 
-Draft = Callable[[int], Text]  # of so many units: sentences, lines, words
+Draft = Callable[[int], Text]  # by number of units: sentences, lines or words
 
 
 class Composer:
-    """Of one model: its name for sentences, its tokenizer, and how many tokens
-    it knows."""
+    """For one model: name (for messages), tokenizer, size of vocabulary."""
 
     def __init__(self, name: str, tokenizer: Any, size: int) -> None:
         self.name, self.tokenizer, self.size = name, tokenizer, size
         self.chat = getattr(tokenizer, "chat_template", None) is not None
 
     def bare(self, x: Text, ask: Ask, ends: str) -> tuple[str, str]:
-        """The prompt's text and what follows it, without a chat template: a
-        turn is a line, which the answer goes on."""
+        """The prompt and what follows it, without a chat template. Each turn is
+        a line that the answer continues."""
         if ends == "before":
             behind = ask.begin or "Answer:"
             return f"{ask.question}\n\n{x.context}", f"\n\n{behind}"
@@ -62,8 +59,8 @@ class Composer:
         return x.context, between + "\n".join(lines)
 
     def templated(self, x: Text, ask: Ask, ends: str) -> tuple[str, str]:
-        """The same by the chat template: the context is what a user says
-        first, with the first question behind it or in front."""
+        """The same with the chat template. The user's first message is the
+        context and the first question, in the order that `ends` wants."""
         turns = [y for turn in ask.earlier for y in turn]
         first, *more = [*turns, ask.question]
         both = [x.context, first] if x.context else [first]
@@ -82,7 +79,7 @@ class Composer:
         return text[:cut], text[cut:] + ask.begin
 
     def parts(self, x: Text, ask: Ask, ends: str) -> tuple[str, str]:
-        """The prompt's text and what follows it when it was compressed."""
+        """The prompt, and what follows after its compression."""
         by = self.templated if self.chats(x) else self.bare
         text, tail = by(x, ask, ends)
         return (text + tail, "") if ends == "inside" else (text, tail)
@@ -91,13 +88,13 @@ class Composer:
         return self.chat and not x.bare
 
     def length(self, x: Text, ends: str) -> int:
-        """Tokens of the prompt."""
+        """The prompt's number of tokens."""
         text, _ = self.parts(x, x.asks[0], ends)
         return len(tokenized(self.tokenizer, text, not self.chats(x)))
 
     def fit(self, draft: Draft, most: int, length: int, ends: str) -> Text:
-        """The draft of as many units, of `most`, as `length` tokens hold.
-        ValueError where one is too many, or all are far too few."""
+        """The largest draft, up to `most` units, that fits `length` tokens.
+        ValueError if one unit is too long, or all fill less than 3/4."""
 
         def over(n: int) -> bool:
             return self.length(draft(n), ends) > length
@@ -122,16 +119,16 @@ class Composer:
     def question(
         self, x: Text, ask: Ask, ends: str
     ) -> tuple[list[int], Question]:
-        """The prompt's tokens, and the question."""
+        """The prompt's tokens and the question."""
         text, tail = self.parts(x, ask, ends)
-        special = not self.chats(x)  # a template brings its own
+        special = not self.chats(x)  # a template contains its special tokens
         prompt = encode(self.name, self.tokenizer, text, self.size, special)
 
         def after(text: str, ids: list[int], more: str) -> list[int]:
             return follows(self.tokenizer, text, ids, more, special)
 
         tokens = after(text, prompt, tail) if tail else []
-        # In an answer of its own line nothing stands before the first word.
+        # An answer that is its own message has no leading blank.
         blank = "" if self.chats(x) and not ask.begin else " "
         answer = after(text + tail, prompt + tokens, blank + ask.answer
                        ) if ask.answer else []  # fmt: skip
@@ -154,8 +151,8 @@ class Composer:
         self, id: str, task: str, x: Text, ends: str, depth: float | None,
         new: int | None = None,
     ) -> Item:  # fmt: skip
-        """The item. Only where the questions follow can there be several; else
-        it is the first. new: default: what the longest answer needs."""
+        """The item. It has several questions only if they follow the prompt.
+        new: tokens to generate (default: enough for the longest answer)."""
         asks = x.asks if ends == "after" else x.asks[:1]
         found = [self.question(x, y, ends) for y in asks]
         questions = tuple(y for _, y in found)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A request under the model's own attention, computed once: q, k and v of its
-tokens as they come, for sessions and for a trace, and the logits that answers
-are compared with. Needs torch."""
+"""Runs a request once with the model's own attention. Keeps q, k and v of all
+tokens, for sessions and for a trace, and returns logits, which answers are
+compared with. Needs torch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Rows = Tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # q, k, v
 
 
 class Piece(NamedTuple):
-    """Tokens that came at once: {layer: (q, k, v) of [heads, tokens, d]}."""
+    """Tokens fed together: {layer: (q, k, v) of [heads, tokens, d]}."""
 
     first: int
     tokens: List[int]
@@ -26,7 +26,7 @@ class Piece(NamedTuple):
 
 
 class Dense:
-    """feed() goes on, crop() goes back; pieces is what was fed."""
+    """feed() adds tokens, crop() removes them; pieces holds what was fed."""
 
     def __init__(self, model: Model) -> None:
         self.model, self.cache = model, DynamicCache()
@@ -45,7 +45,7 @@ class Dense:
         return out
 
     def feed(self, tokens: Sequence[int], last: int = 0) -> torch.Tensor:
-        """Logits [last or all, vocabulary] of the tokens that come next."""
+        """Feeds tokens. Logits [last or all, vocabulary]."""
         first = self.seen
         self.pieces.append(Piece(first, [*tokens], {}))
         model = self.model.model
@@ -56,7 +56,7 @@ class Dense:
 
     @property
     def seen(self) -> int:
-        """Tokens fed."""
+        """How many tokens were fed."""
         return sum(len(x.tokens) for x in self.pieces)
 
     @property
@@ -64,12 +64,12 @@ class Dense:
         return [t for x in self.pieces for t in x.tokens]
 
     def crop(self, n: int) -> None:
-        """The first n tokens alone were fed; n is where a piece ended."""
+        """Keeps only the first n tokens. n must be the end of a piece."""
         gone = self.seen - n
         while self.seen > n:
             self.pieces.pop()
         assert self.seen == n, "a piece ends there"
-        if gone:  # 0 is all of the cache before transformers 5.24
+        if gone:  # before transformers 5.24, crop(0) removes everything
             self.cache.crop(-gone)
 
     def rows(self, layer: int) -> Rows:
@@ -81,10 +81,9 @@ class Dense:
     def go_on(
         self, logits: torch.Tensor, new: int, ends: Sequence[int]
     ) -> Tuple[List[int], torch.Tensor]:
-        """What the model adds, always the token of the largest logit, from the
-        logits [vocabulary] of the last token on: at most `new` tokens, an end
-        included, and the logits [tokens, vocabulary] of which each was the
-        largest. All but the last token are fed."""
+        """Continues greedily from the last token's logits [vocabulary]: at most
+        `new` tokens, up to and including one of `ends`, and the logits [tokens,
+        vocabulary] that chose them. Feeds all but the last token."""
         found, seen = [int(logits.argmax())], [logits]
         while len(found) < new and found[-1] not in ends:
             seen.append(self.feed(found[-1:])[0])

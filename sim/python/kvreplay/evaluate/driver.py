@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Items through a model under every method asked for. Of an item the model
-reads the prompt once, by its own attention; what comes of that goes into a
-trace, which `kvreplay run` replays, and into a session of each method, which is
-forked for each question. Then the model answers, WIDTH sessions at a time, and
-presses of kvpress, by a cache each, one after the other. Needs torch and the
-library."""
+"""Runs items through a model under each method. The model reads an item's
+prompt once, with its own attention. The resulting q, k and v go into a trace,
+which `kvreplay run` replays, and into one session per method, forked for each
+question. Then the model answers, with WIDTH sessions at a time. Presses of
+kvpress run one by one, each with its own cache. Needs torch and the library."""
 
 from __future__ import annotations
 
@@ -27,21 +26,21 @@ from .together import PIECE, WIDTH, Held, Together
 
 
 class Truth(NamedTuple):
-    """What the model's own attention answers to a question."""
+    """The answer of the model with its own attention."""
 
-    prompt: torch.Tensor  # logits [vocabulary] of the prompt's last token
-    tokens: List[int]  # that it adds greedily
-    logits: torch.Tensor  # of each, [tokens, vocabulary]
-    loglik: torch.Tensor  # of the right answer's tokens, [] of none
+    prompt: torch.Tensor  # logits [vocabulary] after the prompt
+    tokens: List[int]  # the greedy answer
+    logits: torch.Tensor  # its logits [tokens, vocabulary]
+    loglik: torch.Tensor  # of the right answer's tokens; [] without one
 
 
 Row = Dict[str, Any]
 Answers = List[Tuple[Dict[str, float], List[int]]]  # values, greedy tokens
-Codes = Mapping[str, Optional[str]]  # {method asked for: its code}
+Codes = Mapping[str, Optional[str]]  # {method as typed: its code}
 
 
 def named(item: Item, n: int, ask: Ask, codes: Codes) -> Row:
-    """What of a row names what is asked, but for the model and platform."""
+    """A row's key, except for the model and platform."""
     x = item.questions[n]
     tokens = len(item.prompt) + len(x.tokens)
     return dict(
@@ -53,8 +52,7 @@ def named(item: Item, n: int, ask: Ask, codes: Codes) -> Row:
 
 
 class Driver:
-    """item() yields rows, as a Store takes them, whole ones as soon as they
-    are."""
+    """item() yields rows for a Store, each as soon as it is complete."""
 
     def __init__(
         self, model: Model, tokenizer: Any, ends: Sequence[int], threads: int,
@@ -62,16 +60,15 @@ class Driver:
         codes: Codes = {}, width: int = WIDTH,
         presses: Optional[Presses] = None,
     ) -> None:  # fmt: skip
-        """ends: tokens that end an answer; metadata: of its traces; typed:
-        {method asked for: how it is typed with the file that it reads};
-        codes: as named() takes them; presses: of kvpress, where some are asked
-        for."""
+        """ends: tokens that end an answer. metadata: for its traces. typed:
+        {method as typed: the same with the path of its file}. codes: as for
+        named(). presses: kvpress, if wanted."""
         self.model, self.tokenizer, self.ends = model, tokenizer, [*ends]
         self.threads, self.metadata, self.width = threads, metadata, width
         self.typed, self.codes = typed, codes
         self.together, self.traces = Together(model, threads), Traces()
         self.presses: Any = presses
-        self.by = self.together  # who feeds what is held now
+        self.by = self.together  # what feeds the current sessions
 
     def close(self) -> None:
         self.together.close()
@@ -82,7 +79,7 @@ class Driver:
     def item(
         self, item: Item, asked: Dict[int, List[Ask]]
     ) -> Iterator[Row]:
-        """Rows of the questions, {number: what is asked of it}."""
+        """The rows. asked: the methods and budgets for each question."""
         room = len(item.prompt) + max(
             len(x.tokens) + max(len(x.answer), item.new)
             for x in item.questions)  # fmt: skip
@@ -94,7 +91,7 @@ class Driver:
             asks = [*dict.fromkeys(map(ours, every))]
             truths: Dict[int, Truth] = {}
             replays: Dict[int, Dict[Ask, Row]] = {}
-            for n in sorted({0, *asked}):  # budgets are found at the first
+            for n in sorted({0, *asked}):  # question 0 determines the budgets
                 truths[n] = self.truth(dense, last, item, item.questions[n])
                 replays[n] = self.replay(asks, replays.get(0))
                 dense.crop(len(item.prompt))
@@ -121,8 +118,8 @@ class Driver:
     def truth(
         self, dense: Dense, last: torch.Tensor, item: Item, question: Question
     ) -> Truth:
-        """Leaves `dense` with the question and the right answer, or, where
-        there is none, what the model adds; and writes the trace of that."""
+        """The model's own answer. Leaves `dense` with the question and the
+        right answer (without one, the model's), and writes their trace."""
         first, n = last, len(item.prompt) + len(question.tokens)
         if question.tokens:
             first = dense.feed(question.tokens, 1)[0]
@@ -140,8 +137,8 @@ class Driver:
     def replay(
         self, asks: Sequence[Ask], first: Optional[Dict[Ask, Row]]
     ) -> Dict[Ask, Row]:
-        """The row of each in the open loop. Of a later question those alone
-        that ran at the first, at the budgets that were found there."""
+        """Each method's open-loop row. For a later question, only methods that
+        ran on the first one, with the budgets found there."""
         if first is None:
             return dict(self.traces.asked(asks, self.typed, self.threads))
         well = {x: first[x]["spec"] for x in asks
@@ -156,7 +153,7 @@ class Driver:
         dense: Dense, room: int, truths: Dict[int, Truth],
         replays: Dict[int, Dict[Ask, Row]],
     ) -> Iterator[Row]:  # fmt: skip
-        """The rows of as many methods as go at the same time."""
+        """The rows of methods that run together."""
         specs = [replays[0][x]["spec"] for x in asks]
         held, left = self.by.open(specs, dense, room), [*asked]
         try:
@@ -189,8 +186,7 @@ class Driver:
     def answer(
         self, held: Sequence[Held], item: Item, question: Question, truth: Truth
     ) -> Answers:
-        """What the model answers with each of these sessions, which are then
-        fed the question and what was generated."""
+        """Each session's answer. Feeds the question and generated tokens."""
         first = truth.prompt.expand(len(held), -1)
         if question.tokens:
             first = self.by.feed(
@@ -213,9 +209,8 @@ class Driver:
         self, held: Sequence[Held], first: torch.Tensor,
         tokens: Sequence[int], fed: int,
     ) -> Iterator[Tuple[slice, torch.Tensor]]:
-        """Logits [sessions, n, vocabulary] of which each of the tokens should
-        be the largest, some at a time, as forks of the sessions read the first
-        `fed` of them: all, or all but the last."""
+        """Logits [sessions, n, vocabulary] that predict the tokens, by slices.
+        The sessions read the first `fed` of them: all, or all but the last."""
         yield slice(0, 1), first[:, None]
         for i in range(0, fed, PIECE):
             piece = tokens[i : min(i + PIECE, fed)]
@@ -228,8 +223,8 @@ class Driver:
         self, held: Sequence[Held], first: torch.Tensor, question: Question,
         truth: Truth, values: List[Dict[str, float]],
     ) -> List[List[int]]:  # fmt: skip
-        """Reads what dense answered. Returns, of each session, that where it
-        would have answered the same, else []."""
+        """Reads dense's answer with each session for `kl`. Returns it for each
+        session that would have given the same, else []."""
         forks = self.by.fork(held)
         kl = torch.zeros(len(held), dtype=torch.float64)
         same = [True] * len(held)
@@ -255,8 +250,8 @@ class Driver:
         self, held: Sequence[Held], first: torch.Tensor, answer: Sequence[int],
         truth: Truth, values: List[Dict[str, float]],
     ) -> None:  # fmt: skip
-        """Reads the right answer: all of it, so that bytes are of the tokens
-        that a budget was found on."""
+        """Reads the right answer with each session, to its last token, so that
+        bytes cover the tokens on which the budget was found."""
         forks = self.by.fork(held)
         found: List[List[torch.Tensor]] = [[] for _ in held]
         try:
@@ -278,7 +273,7 @@ class Driver:
         self, held: Sequence[Held], first: torch.Tensor, new: int,
         ends: Sequence[int],
     ) -> List[List[int]]:  # fmt: skip
-        """What the model adds with each session, a token at a time."""
+        """Each session's greedy answer, token by token."""
         found = [[int(x.argmax())] for x in first]
         while True:
             left = [i for i, x in enumerate(found)
@@ -296,7 +291,7 @@ class Driver:
         status: str, why: str, values: Dict[str, float] = {},
         tokens: Sequence[int] = (),
     ) -> Row:  # fmt: skip
-        """What of a row is not known before."""
+        """A complete row."""
         budget = replay["budget"]
         return dict(
             named(item, n, ask, self.codes), spec=bare(replay["spec"]),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `kvreplay evaluate` asks: an Item is a prompt, which a method compresses
-when it ends, and the questions that follow. `tasks` makes them; read_items()
-reads a file of the user's. Nothing here needs torch."""
+"""An Item of `kvreplay evaluate`: a prompt, which a method compresses at its
+end, and the questions that follow. `tasks` makes items; read_items() reads a
+user's file. Needs no torch."""
 
 from __future__ import annotations
 
@@ -11,23 +11,22 @@ from typing import Any
 from ..record.prompts import Prompt, read_prompts
 from ..record.tokens import alike, check_places, places, tokens_of
 
-NEW = 32  # tokens that follow a user's prompt, where its line has no `new`
+NEW = 32  # tokens to generate for a user's prompt without `new`
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked once the prompt was compressed. Each question of an item
-    follows its prompt by itself: none sees another."""
+    """A question after the prompt's compression, independent of others."""
 
-    tokens: tuple[int, ...]  # after the prompt; (): the prompt has the question
-    answer: tuple[int, ...]  # the right one, as it follows; (): there is none
-    accept: tuple[str, ...]  # texts that a right answer has; (): not judged
-    any: bool = False  # one of these is enough, else all
-    spans: tuple[tuple[int, int], ...] = ()  # [start, end) of what answers it
+    tokens: tuple[int, ...]  # after the prompt; (): the prompt contains it
+    answer: tuple[int, ...]  # the right answer; (): none
+    accept: tuple[str, ...]  # texts in a right answer; (): not judged
+    any: bool = False  # one of these texts is enough; else all are needed
+    spans: tuple[tuple[int, int], ...] = ()  # [start, end) with the answer
 
     def right(self, text: str) -> bool:
-        """Does a generated text have what is accepted, as whole words and
-        numbers? Case and accents do not count."""
+        """Does the text contain what is accepted, as whole words and numbers,
+        ignoring case and accents?"""
         of = any if self.any else all
         return of(
             places(text, x, True) or places(alike(text), alike(x), True)
@@ -39,15 +38,15 @@ class Question:
 class Item:
     """A prompt and its questions, as tokens of one model's tokenizer."""
 
-    id: str  # of its task
-    task: str  # as it was asked for, or the file
+    id: str  # within its task
+    task: str  # as typed, or the name of the file
     prompt: tuple[int, ...]
     questions: tuple[Question, ...]
-    new: int  # the most tokens that are generated for a question
-    depth: float | None = None  # where the answer stands: 0 first, 1 last
+    new: int  # at most this many tokens are generated per question
+    depth: float | None = None  # position of the answer: 0 first, 1 last
 
     def check(self, most: int | None) -> None:
-        """ValueError where a model of `most` places has too few of them."""
+        """ValueError if the item exceeds a model of `most` positions."""
         more = (len(x.tokens) + max(len(x.answer), self.new)
                 for x in self.questions)  # fmt: skip
         where = f"{self.task}, item {self.id}"
@@ -55,8 +54,8 @@ class Item:
 
 
 def item_of(task: str, name: str, tokenizer: Any, x: Prompt, size: int) -> Item:
-    """A user's prompt as an item. Where its segments end with questions the
-    prompt ends before these, else it is all that was given."""
+    """A user's prompt as an item. Trailing question segments become the
+    question; without them the prompt is all of it."""
     asked = tokens_of(name, tokenizer, x, size)
     end, source = len(asked.ids), asked.source
     for part in reversed(asked.segments):
@@ -87,8 +86,7 @@ def item_of(task: str, name: str, tokenizer: Any, x: Prompt, size: int) -> Item:
 def read_items(
     path: str, name: str, tokenizer: Any, size: int, task: str | None = None
 ) -> list[Item]:
-    """The items of a file of JSON lines, as `kvreplay record` reads them.
-    name: the model's, for sentences; size: tokens that it knows; task: what
-    they are called (default: path)."""
+    """The items in JSON lines as for `kvreplay record`. name: the model's, for
+    messages. size: its vocabulary. task: the items' task (default: path)."""
     return [item_of(task or path, name, tokenizer, x, size)
             for x in read_prompts(path)]  # fmt: skip

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rows are named by of a model, known again without loading it: a file in
-XDG_CACHE_HOME, else in ~/.cache, keyed by the model's files (device, inode,
-size, times), the dtype, and who found it. Needs torch and transformers."""
+"""Remembers of a model what rows need, to avoid loading it: a file in
+XDG_CACHE_HOME or ~/.cache. Its key is the model's files (device, inode, size,
+times), the dtype, and the code that made it. Needs torch and transformers."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from .attend import Model
 
 
 class Known(NamedTuple):
-    """digest: of its weights; dtype: of its cache; size: tokens that it knows;
-    most: places that it has, None where it does not say."""
+    """digest: of the weights; dtype: of the cache; size: of the vocabulary;
+    most: positions, None if the model does not say."""
 
     digest: Optional[str]
     dtype: str
@@ -39,8 +39,8 @@ def known_of(model: Model) -> Known:
 
 
 def path_of(name: str, dtype: str) -> Optional[str]:
-    """The file; None of a name on a hub, and where one of the model's files is
-    so young that the next write may have the same time."""
+    """The file. None for a name on a hub, or if a file of the model is so young
+    that another write could leave its time unchanged."""
     files = sorted(glob.glob(os.path.join(glob.escape(name), "*")))
     files = files or [name]
     seen: List[object] = [dtype, torch.__version__, transformers.__version__]
@@ -59,7 +59,7 @@ def path_of(name: str, dtype: str) -> Optional[str]:
 
 
 def recall(path: Optional[str]) -> Optional[Known]:
-    """What is known by that file; None: the model is to be loaded."""
+    """What the file says. None: load the model."""
     try:
         with open(path or "", encoding="utf-8") as f:
             return Known(*json.load(f))
@@ -68,7 +68,7 @@ def recall(path: Optional[str]) -> Optional[Known]:
 
 
 def remember(path: Optional[str], known: Known) -> None:
-    """For recall(); where no file can be written the next run loads."""
+    """Writes the file for recall(), if possible."""
     try:
         if path:
             os.makedirs(os.path.dirname(path), exist_ok=True)

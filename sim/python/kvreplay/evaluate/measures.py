@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an answer is measured by, from tokens and logits. Needs torch."""
+"""Measures of answers, from tokens and logits. Needs torch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOTAL = "payload metadata columns side slack".split()  # kinds of held bytes
 
 
 def digest_of(*parts: Sequence[int]) -> str:
-    """SHA-256 of the parts, each its length and its tokens, as int32."""
+    """SHA-256 of the parts: each its length and its tokens, as int32."""
     h = hashlib.sha256()
     for x in parts:
         h.update(np.array([len(x), *x], "<i4").tobytes())
@@ -33,21 +33,20 @@ def answer_digest(tokens: Sequence[int]) -> str:
 
 
 def logliks(logits: torch.Tensor, tokens: Sequence[int]) -> torch.Tensor:
-    """Log-probability, float64 [tokens], that logits [tokens, vocabulary] give
-    each token."""
+    """Log-probability of each token by logits [tokens, vocabulary], float64."""
     x = torch.log_softmax(logits.double(), -1)
     return x.gather(1, torch.tensor(tokens)[:, None])[:, 0]
 
 
 def divergences(dense: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """KL(dense || other) of the next token, float64 [tokens], in nats. A token
-    that dense never says (a logit of -inf) adds nothing."""
+    """KL(dense || other) of the next token, in nats, float64 [tokens]. A token
+    impossible for dense (logit -inf) adds nothing."""
     p, q = (torch.log_softmax(x.double(), -1) for x in (dense, other))
     return (p.exp() * (p - q)).masked_fill(p == -math.inf, 0).sum(-1)
 
 
 def common(a: Sequence[int], b: Sequence[int]) -> int:
-    """How many first tokens are the same."""
+    """Length of the common prefix."""
     n = 0
     while n < min(len(a), len(b)) and a[n] == b[n]:
         n += 1
@@ -55,8 +54,8 @@ def common(a: Sequence[int], b: Sequence[int]) -> int:
 
 
 def perplexities(dense: torch.Tensor, other: torch.Tensor) -> Dict[str, float]:
-    """Perplexity less dense's of log-probabilities [tokens], over all and over
-    positions 0 to 15, 16 to 31, 32 to 63 and so on, named by the first."""
+    """Perplexity minus dense's, from log-probabilities [tokens]: over all, and
+    over positions 0-15, 16-31, 32-63 and so on, named by the first."""
     n, found, first, end = len(dense), {}, 0, 16
 
     def apart(a: int, b: int) -> float:
@@ -72,8 +71,7 @@ def perplexities(dense: torch.Tensor, other: torch.Tensor) -> Dict[str, float]:
 
 
 def finite(values: Dict[str, float]) -> Tuple[Dict[str, float], str]:
-    """Those that are numbers, and a sentence on the others, "" where there is
-    none."""
+    """The finite values, and a sentence about the others, or ""."""
     lost = [x for x, y in values.items() if not math.isfinite(y)]
     why = ("no " + ", ".join(lost) + ": the model's logits hold NaN, or give "
            "no probability to a token that it needs")  # fmt: skip
@@ -81,7 +79,7 @@ def finite(values: Dict[str, float]) -> Tuple[Dict[str, float], str]:
 
 
 def held_bytes(ledger: Dict[str, Any]) -> Dict[str, float]:
-    """Of a session's ledger."""
+    """The bytes in a session's ledger."""
     return {
         "bytes.mean": float(ledger["mean"]),
         "bytes.peak": float(ledger["peak"]),
@@ -90,8 +88,8 @@ def held_bytes(ledger: Dict[str, Any]) -> Dict[str, float]:
 
 
 def replayed(row: Dict[str, Any]) -> Dict[str, float]:
-    """open.NAME of every number in a row of `kvreplay run -f jsonl`: of what it
-    has many of (a decode step, layer and head each) mean, median and tails."""
+    """open.NAME for each number in a row of `kvreplay run -f jsonl`. A measure
+    of each decode step, layer and head gives mean, median and tails."""
     found: Dict[str, float] = {}
 
     def add(name: str, x: Any) -> None:
@@ -113,6 +111,6 @@ def right(question: Question, text: str) -> Dict[str, float]:
 
 
 def ends_for(question: Question, ends: List[int]) -> List[int]:
-    """The tokens that end an answer: none where nothing is asked, so that all
-    methods generate as many."""
+    """The tokens that end an answer. None without a question, so that all
+    methods generate equally many."""
     return ends if question.accept else []

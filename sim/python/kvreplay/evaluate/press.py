@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A press of kvpress beside a method of the same name: kvpress's own code, on
-the same model and tokens, with as many entries after the prompt.
+"""Compares our method with kvpress's press of the same name: kvpress's own code
+on the same model and tokens, with as many entries after the prompt.
 
-A press compresses the prompt once, in a forward of its own; then the model goes
-on with the cache that is left, by its own attention. Every parameter that the
-two have in common is the method's. Needs torch, and Presses kvpress."""
+A press compresses the prompt in a forward of its own. The model continues with
+that cache and its own attention. Parameters that both have are set alike. Needs
+torch; Presses needs kvpress."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from .dense import Dense
 from .together import Held, Together
 
 PREFIX = "kvpress/"
-HIDDEN = "masked_key_indices"  # of a layer's attention: kvpress's own word
-# {r}: the compression ratio; {scorer}: the press that `score` names; else
-# parameters of ours, as `kvreplay methods NAME` has them.
+HIDDEN = "masked_key_indices"  # kvpress's attribute of a layer's attention
+# {r}: compression ratio. {scorer}: the press for the parameter `score`. Others:
+# parameters of our method, as in `kvreplay methods NAME`.
 PRESSES = {
     "adakv": "AdaKVPress({scorer}, {alpha})",
     "chunkkv": "ChunkKVPress({scorer}, {chunk})",
@@ -50,12 +50,12 @@ def is_press(ask: Ask) -> bool:
 
 
 def ours(ask: Ask) -> Ask:
-    """The method that a press stands beside; of a method itself."""
+    """The method that a press is compared with. A method itself."""
     return ask._replace(method=ask.method.removeprefix(PREFIX))
 
 
 def beside(asks: Sequence[Ask]) -> List[Ask]:
-    """Each, and behind it its press, where kvpress has one of that name."""
+    """Each method, followed by kvpress's press of that name, if any."""
     found: List[Ask] = []
     for x in asks:
         found.append(x)
@@ -65,8 +65,8 @@ def beside(asks: Sequence[Ask]) -> List[Ask]:
 
 
 def ratio(prompt: int, kept: int) -> float:
-    """The compression ratio of the fewest digits with which kvpress, which
-    keeps int(prompt * (1 - ratio)), keeps so many of a prompt's tokens."""
+    """The shortest decimal compression ratio with which kvpress, which keeps
+    int(prompt * (1 - ratio)) tokens, keeps so many."""
     r, digits = 0.0, 0
     while int(prompt * (1 - r)) != min(kept, prompt):
         digits += 1
@@ -75,8 +75,7 @@ def ratio(prompt: int, kept: int) -> float:
 
 
 def expression(name: str, params: Dict[str, Any], prompt: int) -> str:
-    """The press of a method with these parameters, of which one is `budget`.
-    ValueError where it is not made."""
+    """The press for a method's parameters and `budget`; ValueError if none."""
     said = {"yes": True, "no": False}
     words = {x: said.get(y, y) for x, y in params.items()}
     words["r"] = ratio(prompt, params["budget"])
@@ -89,19 +88,19 @@ def expression(name: str, params: Dict[str, Any], prompt: int) -> str:
 
 
 def size(cache: DynamicCache) -> int:
-    """Bytes of its tensors."""
+    """Bytes of the cache's tensors."""
     layers: Any = cache.layers
     return sum(x.keys.nbytes + x.values.nbytes for x in layers)
 
 
 class Pressed(Held):
-    """A cache that a press left, and what became of it. seen: tokens fed."""
+    """A cache that a press compressed. seen: tokens fed."""
 
     def __init__(self, cache: DynamicCache, seen: int, why: str = "") -> None:
         super().__init__(None, why)
         self.cache, self.seen = cache, seen
-        self.hidden: Dict[int, Any] = {}  # rows that count as gone, by layer
-        self.sizes = [size(cache)]  # bytes, after the prompt and each token
+        self.hidden: Dict[int, Any] = {}  # rows treated as evicted, by layer
+        self.sizes = [size(cache)]  # bytes after the prompt and each token
 
     def fork(self) -> Pressed:
         return copy.deepcopy(self)
@@ -112,12 +111,12 @@ class Pressed(Held):
 
 
 def code() -> str:
-    """What names kvpress in a row."""
+    """A press's `code` in a row."""
     return "kvpress " + importlib.metadata.version("kvpress")
 
 
 class Presses(Together):
-    """Of one model."""
+    """Feeds caches of presses, one at a time, through one model."""
 
     def __init__(self, model: Model) -> None:
         super().__init__(model, 1)
@@ -127,8 +126,7 @@ class Presses(Together):
         self.modules = attention.attention_modules(model.model)
 
     def row(self, ask: Ask, row: Dict[str, Any], prompt: int) -> Dict[str, Any]:
-        """That of a press, from that of the method's replay, by which a budget
-        was found."""
+        """A press's open-loop row, from its method's, which has the budget."""
         found = dict(spec=ask.method, budget=None, status=row["status"],
                      reason=row["reason"], achieved=None)  # fmt: skip
         if row["status"] == "refused":
@@ -142,7 +140,7 @@ class Presses(Together):
         return found
 
     def open(self, specs: Sequence[str], dense: Dense, _: int) -> List[Held]:
-        """What presses leave of the prompt: all that `dense` has."""
+        """Compresses the prompt, all tokens in `dense`, with each press."""
         return [self.pressed(x, dense.tokens) for x in specs]
 
     def pressed(self, spec: str, tokens: Sequence[int]) -> Pressed:
@@ -165,7 +163,7 @@ class Presses(Together):
 
     @contextlib.contextmanager
     def hiding(self, rows: Dict[int, Any]) -> Iterator[None]:
-        """While it lasts kvpress's attention leaves these rows out."""
+        """Within this context, kvpress's attention ignores these rows."""
         for l, x in self.modules.items():
             setattr(x, HIDDEN, rows.get(l))
         try:
@@ -178,8 +176,8 @@ class Presses(Together):
         self, held: Sequence[Any], tokens: Sequence[Sequence[int]],
         last: int = 0,
     ) -> torch.Tensor:  # fmt: skip
-        """As Together's, of one cache. The model makes one mask for all layers:
-        where these hold unequal numbers of rows, tokens go one at a time."""
+        """As Together.feed, for one cache. The model makes one mask for all
+        layers, so if they differ in rows, tokens go one by one."""
         (x,), (ids,) = held, tokens
         model, n, parts = self.model.model, len(ids), []
         at = torch.arange(x.seen, x.seen + n)[None]
@@ -193,7 +191,7 @@ class Presses(Together):
                         None, [piece], len(piece), use_cache=True,
                         position_ids=at[:, i : i + step],
                         **with_cache(model, x.cache)))  # fmt: skip
-            except ValueError as e:  # kvpress found no key that hides rows
+            except ValueError as e:  # kvpress found no key to hide rows with
                 x.why = str(e)
         if x.why:
             config = model.config.get_text_config()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The open loop: a request's trace, in a temporary file, replayed by `kvreplay
-run`, which finds budgets of equal bytes and measures what attention lost. Needs
-torch and the program."""
+"""The open loop: writes a request's trace to a temporary file and replays it by
+`kvreplay run`, which finds budgets of equal bytes and measures what attention
+lost. Needs torch and the program."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ FOLDER = "kvreplay-evaluate-"
 
 
 def advised(reason: str) -> str:
-    """A refusal by `kvreplay run`, for who has no trace: of a file that is
-    missing where it might be and what makes it, not a temporary folder."""
+    """A refusal by `kvreplay run` in words for a user without a trace: about a
+    missing file it says what makes it, and nothing of the temporary folder."""
     found = re.fullmatch(
         r"(no file of (\S+) .*?: )there is no .*?, (none in .*)", reason)
     if not found:
@@ -38,7 +38,7 @@ def advised(reason: str) -> str:
 
 
 class Traces:
-    """A folder for them, which close() removes; what killed ones left goes."""
+    """A folder until close(). Also removes those of killed processes."""
 
     def __init__(self) -> None:
         for name in os.listdir(tempfile.gettempdir()):
@@ -56,8 +56,7 @@ class Traces:
         self, model: Model, dense: Dense, prompt_len: int, question: Question,
         metadata: Dict[str, Any],
     ) -> None:  # fmt: skip
-        """The trace of all that `dense` was fed. Where these end with the
-        answer, its needles are marked."""
+        """The trace of what `dense` was fed; needles if it has the answer."""
         n = dense.seen
         start = n - len(question.answer)
         answers = [
@@ -67,7 +66,7 @@ class Traces:
         request = Request(None, dense.tokens, prompt_len, answers)
         plan = Plan(model.layers, [*range(model.n)], request, None, False, False
                     )  # fmt: skip
-        plan.rope = plan.rope._replace(channels=None)  # they are in order
+        plan.rope = plan.rope._replace(channels=None)  # already reordered
         plan.metadata.update(metadata, answers=answers or None)
         file = Writer(self.path, texts(plan.metadata), plan.shapes)
         try:
@@ -82,8 +81,8 @@ class Traces:
     def run(
         self, methods: Sequence[str], budgets: Sequence[str], jobs: int
     ) -> List[Dict[str, Any]]:
-        """A row for each method and budget, budgets of a method one after the
-        other. ValueError where that is not to be had."""
+        """A row for each method and budget, a method's budgets in sequence.
+        ValueError if `kvreplay run` fails or gives fewer."""
         words = ["-f", "jsonl", "-q", "-j", str(jobs), "-m", ",".join(methods)]
         words += ["-b", ",".join(budgets)] if budgets else []
         done = kvreplay("run", self.path, *words)
@@ -103,9 +102,8 @@ class Traces:
     def asked(
         self, asks: Sequence[Ask], typed: Mapping[str, str], jobs: int
     ) -> List[Tuple[Ask, Dict[str, Any]]]:
-        """Each with its row. typed: how a method is, if not as asked for.
-        Methods with the same budgets are one run, whose searches share what
-        they tried."""
+        """Each with its row. typed: how to write a method, if different.
+        Methods with the same budgets share a run, to share search trials."""
         each: Dict[Tuple[str, bool], List[Ask]] = {}
         for x in asks:
             each.setdefault((x.method, x.target is None), []).append(x)

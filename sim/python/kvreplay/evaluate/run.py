@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All items of a command line: made, looked up, computed where they are not
-there, and shown. Needs torch and transformers."""
+"""Makes a command line's items, looks them up, computes the missing rows and
+shows all. Needs torch and transformers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Work = List[Tuple[Item, Dict[int, List[Ask]]]]
 
 
 def processor() -> str:
-    """What this machine calls it."""
+    """The name of this machine's processor."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as f:
             for line in f:
@@ -52,7 +52,7 @@ def processor() -> str:
 
 
 def file_of(where: str) -> str:
-    """The name of the file of prompts: where is PATH or PATH:LINE."""
+    """The prompts' file name. where: PATH or PATH:LINE."""
     return re.sub(r":\d+$", "", os.path.basename(where))
 
 
@@ -60,7 +60,7 @@ def items_of(
     a: argparse.Namespace, name: str, tokenizer: Any, known: Known,
     say: Callable[..., None],
 ) -> Tuple[List[Item], int]:  # fmt: skip
-    """The items, and how many tasks or items cannot be."""
+    """The items, and how many tasks or items are impossible."""
     size, most = known.size, known.most
     found: List[Item] = []
     bad = 0
@@ -96,20 +96,20 @@ def items_of(
 
 
 class Evaluation:
-    """Of the items: rows {(task, item, question, ask): row}."""
+    """Rows of the items: stored and computed ones."""
 
     def __init__(
         self, a: argparse.Namespace, store: Any, named: Row, codes: Codes,
         say: Callable[..., None],
     ) -> None:  # fmt: skip
-        """named: what every row has: model and platform."""
+        """named: the part of a row's key that all share: model, platform."""
         self.a, self.store, self.say = a, store, say
         self.named, self.codes = named, codes
         self.rows: List[Row] = []
         self.bad = self.differs = 0
 
     def missing(self, item: Item) -> Dict[int, List[Ask]]:
-        """Of each question what is not there; what is there is a row."""
+        """What to compute for each question. Stored rows go to self.rows."""
         found: Dict[int, List[Ask]] = {}
         for n in range(len(item.questions)):
             for ask in self.a.asks:
@@ -135,7 +135,7 @@ class Evaluation:
     def item(
         self, driver: Driver, item: Item, asked: Dict[int, List[Ask]]
     ) -> int:
-        """Returns how many rows it gave."""
+        """Computes and stores an item's rows; returns how many."""
         n = 0
         try:
             for row in driver.item(item, asked):
@@ -147,7 +147,7 @@ class Evaluation:
         return n
 
     def look(self, items: List[Item]) -> Work:
-        """What is there is a row; returns what is to be computed."""
+        """Looks up all rows; returns what to compute."""
         work = [(x, y) for x in items if (y := self.missing(x))]
         cells = sum(len(x) for _, y in work for x in y.values())
         if not self.a.quiet or self.a.dry_run:
@@ -171,9 +171,8 @@ class Evaluation:
 
 
 def refusals(rows: List[Row], say: Callable[..., None]) -> int:
-    """Says of each method and budget that was refused, failed or lacks a number
-    why, each reason once. Returns how many methods have no row at any budget.
-    """
+    """Prints why methods and budgets were refused, failed or lack a number,
+    each reason once. Returns how many methods have no row at any budget."""
     why: Dict[str, List[str]] = {}
     lost: Dict[str, bool] = {}
     for (method, target), some in grouped(rows).items():
@@ -190,10 +189,9 @@ def refusals(rows: List[Row], say: Callable[..., None]) -> int:
 
 
 def opened(a: argparse.Namespace) -> Any:
-    """A Store or Memory. That the library and the database are of this version
-    is seen here, before a model is loaded; but after torch, whose numbers are
-    others where an OpenMP runtime is there before its own. A dry run makes no
-    file."""
+    """A Store or Memory. Checks the versions of library and database before a
+    model is loaded; but call it after importing torch, whose numbers change if
+    an OpenMP runtime is loaded before its own. A dry run creates no file."""
     if a.db and (not a.dry_run or os.path.exists(a.db)):
         return Store(a.db)
     library(None)
@@ -209,8 +207,7 @@ def evaluate(a: argparse.Namespace, say: Callable[..., None]) -> int:
 def loaded(
     a: argparse.Namespace, path: Optional[str]
 ) -> Tuple[Model, Any, Known]:
-    """The model, its tokenizer, and what is known of it from now on; path: that
-    of known.py, of the files as they were before."""
+    """The model, its tokenizer and Known. path: path_of() before loading."""
     own, tokenizer = load(a.model, a.dtype)
     model = Model(own)
     known = known_of(model)
@@ -221,8 +218,7 @@ def loaded(
 def with_store(
     a: argparse.Namespace, store: Any, say: Callable[..., None]
 ) -> int:
-    """The model is loaded where its files are not known, or something is to be
-    computed."""
+    """Returns the exit code. Loads the model only if needed."""
     threads = a.threads or len(os.sched_getaffinity(0))
     torch.set_num_threads(threads)
     path = path_of(a.model, a.dtype)

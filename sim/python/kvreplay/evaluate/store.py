@@ -1,21 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The database of evaluations from Python: sim/store/evaluation.h, which says
-what each call promises. No SQL here: keys, comparison and durability are the
-library's.
+"""The database of evaluations, through sim/store/evaluation.h, which specifies
+each call and is responsible for keys, comparison and durability.
 
     with Store("results.db") as store:
         row = store.find(asked)          # a dict, or None
         if row is None:
-            store.put(dict(asked, **answered))   # on the disk when it returns
+            store.put(dict(asked, **answered))   # on disk when it returns
 
-A row is a dict. What was asked: `model` (a name), `model_digest` (of its
-weights; None: the name tells), `task`, `item`, `question` (a number),
-`request_digest`, `prompt_len`, `tokens`, `method`, `basis` and `target` (None:
-no budget), `platform` = dict(torch, transformers, processor, threads, dtype),
-and `code` of a method that is not kvreplay's, or "file " and the digest of a
-file that the method's text does not name. What came of it: `spec`, `budget`,
-`status`, `reason`, `answer_digest`, `values` = {name: number}.
-find() needs the first group alone."""
+A row is a dict. Its key: `model` (a name), `model_digest` (of the weights;
+None: only the name), `task`, `item`, `question` (a number), `request_digest`,
+`prompt_len`, `tokens`, `method`, `basis` and `target` (None: no budget),
+`platform` = dict(torch, transformers, processor, threads, dtype), and `code`,
+for a method outside kvreplay or "file " and the digest of a file that the
+method's text does not name. Its results: `spec`, `budget`, `status`, `reason`,
+`answer_digest`, `values` = {name: number}. find() needs only the key."""
 
 from __future__ import annotations
 
@@ -36,12 +34,12 @@ ABI = 1
 
 
 class StoreError(SessionError):
-    """One sentence. code: 1: the row is there with another answer; 2: the row
-    is not whole; 3, 4: the file, the disk."""
+    """One sentence. code 1: the stored row has another answer; 2: the row is
+    incomplete; 3, 4: the file, the disk."""
 
 
 class _Value(c.Structure):
-    """kv_evaluated: a number by its name."""
+    """kv_evaluated: a named number."""
 
     _fields_ = [("name", c.c_char_p), ("value", c.c_double)]
 
@@ -102,7 +100,7 @@ def _number(name: str, x: Any) -> float:
 
 
 def _made(row: Mapping[str, Any]) -> _Row:
-    """The row as C sees it; ctypes keeps what it points to."""
+    """The row for C; ctypes keeps alive what it points to."""
     platform = row.get("platform") or {}
     out = _Row(abi=ABI, threads=_count("threads", platform.get("threads", 0)))
     for name in _COUNTS:
@@ -124,8 +122,8 @@ def _made(row: Mapping[str, Any]) -> _Row:
 
 
 def names(library: Optional[str] = None) -> dict[str, tuple[str, str]]:
-    """{name: (unit, how it combines)} of the numbers that a row may have; a
-    name that ends in a dot stands for all that begin so."""
+    """{name: (unit, how it combines)} of a row's possible numbers. A name that
+    ends in a dot stands for all names with this prefix."""
     lib, out = _loaded(library), {}
     text = [c.c_char_p() for _ in range(3)]
     at = 0
@@ -137,8 +135,8 @@ def names(library: Optional[str] = None) -> dict[str, tuple[str, str]]:
 
 
 class Store:
-    """A database of results, made where it is not there; close() ends it, or
-    `with` does. library: a path. Threads may share one, processes a file."""
+    """A database of results, created if missing. End it by close() or `with`.
+    library: a path. Threads may share a Store, processes may share a file."""
 
     def __init__(
         self,
@@ -156,8 +154,7 @@ class Store:
             raise StoreError(err.rc, err.text.decode("utf-8", "replace"))
 
     def find(self, row: Mapping[str, Any]) -> Optional[dict[str, Any]]:
-        """The row of what this one asks, with what came of it; None: there is
-        none."""
+        """The stored row with this row's key, or None."""
         made, found = _made(row), c.c_int()
         with self._turn:
             self._call("find", self._s, c.byref(made), c.byref(found))
@@ -171,14 +168,14 @@ class Store:
             return out
 
     def put(self, row: Mapping[str, Any]) -> None:
-        """Stores the row, or confirms the one that is there; StoreError with
-        code 1 where that has another answer, which is stored as a conflict."""
+        """Stores the row, or confirms the stored one. If that has another
+        answer: stores a conflict, and raises StoreError with code 1."""
         made = _made(row)
         with self._turn:
             self._call("put", self._s, c.byref(made))
 
     def close(self) -> None:
-        """Ends it; a second call does nothing."""
+        """Closes the database. A second call does nothing."""
         with self._turn:
             self._lib.kv_evaluations_close(self._s)
             self._s = c.c_void_p()
@@ -196,7 +193,7 @@ class Store:
 
 
 class Memory:
-    """A Store without a file, in which nothing contradicts."""
+    """A Store without a file and without conflicts."""
 
     def __init__(self) -> None:
         self.rows: dict[str, dict[str, Any]] = {}

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows as tables, 80 columns wide but for long methods. Python alone."""
+"""Rows as tables, 80 columns wide if methods are short. Needs only Python."""
 
 from __future__ import annotations
 
 from typing import Any, Dict, Iterable, List, Optional, Sequence
 
-LEAST = 0.6  # of a task that dense must answer
+LEAST = 0.6  # share of a task that dense must answer right
 SOME = "*: only those rows; compare with means of the same rows only"
 Row = Dict[str, Any]
 
@@ -26,7 +26,7 @@ def shown(x: Optional[float], form: str) -> str:
 
 
 def lines(rows: Sequence[Sequence[str]], left: int = 2) -> str:
-    """Columns in line, the first ones to the left."""
+    """Aligned columns, the first `left` of them to the left."""
     wide = [max(map(len, x)) for x in zip(*rows)]
     text = ""
     for row in rows:
@@ -37,7 +37,7 @@ def lines(rows: Sequence[Sequence[str]], left: int = 2) -> str:
 
 
 def grouped(rows: Iterable[Row]) -> Dict[Any, List[Row]]:
-    """By method and budget, in the order in which they were asked."""
+    """By method and budget, in the order of the command line."""
     found: Dict[Any, List[Row]] = {}
     for x in rows:
         found.setdefault((x["method"], x["target"] or ""), []).append(x)
@@ -45,7 +45,7 @@ def grouped(rows: Iterable[Row]) -> Dict[Any, List[Row]]:
 
 
 def held(rows: Sequence[Row], dense: Dict[Any, float]) -> Optional[float]:
-    """Bytes as a share of dense's, where both are known."""
+    """Bytes as a share of dense's, over rows where both are known."""
     found = [
         x["values"]["bytes.mean"] / dense[key_of(x)] for x in rows
         if "bytes.mean" in x["values"] and key_of(x) in dense
@@ -58,7 +58,7 @@ def key_of(x: Row) -> Any:
 
 
 def fits(rows: Sequence[Row]) -> bool:
-    """Does dense answer enough of them, if they are judged?"""
+    """Does dense answer enough of them? True if they are not judged."""
     x = mean([y for y in rows if y["method"] == "dense"], "exact")
     return x is None or x >= LEAST
 
@@ -66,15 +66,14 @@ def fits(rows: Sequence[Row]) -> bool:
 def marked(
     name: str, form: str, rows: Sequence[Row], every: Sequence[Row]
 ) -> str:
-    """The mean of a number, with a mark where dense's rows, among `every`, have
-    it more often."""
+    """A number's mean, marked if dense has it on more of the rows `every`."""
     n, dense = (sum(name in x["values"] for x in y) for y in (
         rows, [x for x in every if x["method"] == "dense"]))  # fmt: skip
     return shown(mean(rows, name), form) + " *" * (0 < n < dense)
 
 
 def loglik(rows: Sequence[Row], every: Sequence[Row]) -> str:
-    """A token's; rows of earlier versions have the sum of all alone."""
+    """Log-likelihood per token. Rows of early versions have only the sum."""
     text = marked("loglik_token", "{:.3f}", rows, every)
     if text == "-":
         return marked("loglik", "{:.2f} sum", rows, every)
@@ -88,8 +87,8 @@ def questions(rows: Iterable[Row]) -> int:
 
 
 def by_task(ok: Sequence[Row], tasks: Dict[str, List[Row]]) -> str:
-    """Right answers and log-likelihoods, a column a task. No mean over tasks is
-    shown of the latter: one task's would hide the others'."""
+    """Right answers and log-likelihoods, one column per task. Log-likelihoods
+    have no mean over tasks, because one task would dominate it."""
     text, names = "\n", [*tasks]
     for i, x in enumerate(names, 1):
         text += f"task {i}: {x}" + (
@@ -110,7 +109,7 @@ def by_task(ok: Sequence[Row], tasks: Dict[str, List[Row]]) -> str:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """What is printed of them."""
+    """All that is printed about the rows."""
     ok = [x for x in rows if x["status"] == "ok"]
     if not ok:
         return ""
@@ -142,8 +141,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def needless(rows: Sequence[Row]) -> str:
-    """As `kvreplay run` says it once of all rows: that a budget exceeds the
-    prompt and all is attended to; "": none does."""
+    """A sentence, as of `kvreplay run`, if budgets exceed the prompt, or ""."""
     found = [
         x for x in rows if x["values"].get("open.cr", 0) >= 1
         and float(x.get("budget") or 0) > x["prompt_len"]

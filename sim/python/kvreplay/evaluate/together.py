@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several sessions behind one model: a batch of its linear layers, each row's
-attention from a session of its own. The batch has always WIDTH rows, those that
-nobody needs as well, so that a row's numbers do not depend on which methods
-stand beside it: torch adds up a product of matrices in another order where it
-has another number of rows. Needs torch."""
+"""Runs several sessions with one model: a batch for its linear layers, and for
+each row's attention a session. The batch always has WIDTH rows, some unused,
+because torch sums a matrix product in another order for another number of rows.
+So a row's numbers do not depend on the other methods. Needs torch."""
 
 from __future__ import annotations
 
@@ -23,12 +22,11 @@ from .dense import Dense
 from .measures import held_bytes
 
 WIDTH = 16
-PIECE = 32  # tokens of a row in one forward: logits take memory
+PIECE = 32  # tokens of a row in one forward, to bound the logits' memory
 
 
 class Seen(DynamicCache):
-    """What the model asks a cache: how many tokens it has. The sessions hold
-    them."""
+    """Tells the model how many tokens it has seen. The sessions hold them."""
 
     is_linear = [False]
 
@@ -37,7 +35,7 @@ class Seen(DynamicCache):
         self.n = seen
 
     def update(self, *args: Any, **_: Any) -> Any:
-        return args[:2]  # key and value, of the new tokens alone
+        return args[:2]  # keys and values of the new tokens only
 
     def get_seq_length(self, *_: Any, **__: Any) -> int:
         return self.n
@@ -50,9 +48,8 @@ class Seen(DynamicCache):
 
 
 class Held:
-    """A session of a method on a request, and what became of it. why: the
-    sentence of its failure, after which it is fed no more; session: None where
-    it did not open."""
+    """A method's session on a request. why: the message of its failure, after
+    which it gets no more tokens. session: None if it did not open."""
 
     def __init__(
         self, session: Optional[Session] = None, why: str = ""
@@ -66,13 +63,13 @@ class Held:
         return held
 
     def call(self, what: Callable[[Any], Any]) -> Any:
-        """what(session), or None where this or an earlier call failed."""
+        """what(session), or None after a failure of this or an earlier call."""
         if self.why:
             return None
         try:
             return what(self.session)
         except SessionError as e:
-            if e.code == 4:  # memory: the end of all
+            if e.code == 4:  # memory: end the whole run
                 raise MemoryError(str(e)) from None
             self.why = str(e)
             return None
@@ -82,7 +79,7 @@ class Held:
         return Held(self.call(lambda s: s.fork()), self.why)
 
     def bytes(self) -> Dict[str, float]:
-        """Held up to now, by name; {}: there is no session."""
+        """The ledger's bytes by name; {} without a session."""
         return held_bytes(self.session.ledger()) if self.session else {}
 
     def close(self) -> None:
@@ -91,7 +88,7 @@ class Held:
 
 
 class Together:
-    """Feeds sessions, `workers` of them at the same time."""
+    """Feeds sessions, `workers` of them at a time."""
 
     def __init__(self, model: Model, workers: int) -> None:
         self.model, self.pool = model, ThreadPoolExecutor(workers)
@@ -109,8 +106,7 @@ class Together:
     def open(
         self, specs: Sequence[str], dense: Dense, room: int
     ) -> List[Held]:
-        """Sessions of methods whose specifications say all, fed the prompt: all
-        that `dense` has."""
+        """One session per complete specification, fed all of `dense`."""
         n = dense.seen
         prompt = [[bits(x) for x in dense.rows(l)] for l in range(self.model.n)]
 
@@ -154,8 +150,8 @@ class Together:
         self, held: Sequence[Held], tokens: Sequence[Sequence[int]],
         last: int = 0,
     ) -> torch.Tensor:  # fmt: skip
-        """Logits [sessions, last or all, vocabulary] of the tokens that come
-        next, the same number of each session; all have seen as many."""
+        """Feeds each session equally many tokens; all must have seen equally
+        many. Logits [sessions, last or all, vocabulary]."""
         n = len(tokens[0])
         assert len(held) == len(tokens) <= WIDTH, "rows that fit"
         alive = [x.session for x in held if x.session and not x.why]

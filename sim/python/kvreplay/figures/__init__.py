@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures about traces, after papers: `kvreplay attention`, `residuals` and
-`selection`. Nothing is replayed: all of it follows from q, k and v. Numbers go
-into table `figure` of a database, a number a row, and figures of the traces
-that were named into SVG files beside it."""
+"""Figures about traces, as in papers: `kvreplay attention`, `residuals` and
+`selection`. They follow from q, k and v alone, without a replay. The numbers go
+into the table `figure` of a database, the figures into SVG files beside it."""

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The canonical arithmetic (ref/ground/arith.h) on numpy arrays, where a figure
-needs its very bits: counts of tokens at a threshold, and which of two equally
-near tokens is nearer, change with the last bit. A fused multiplication is made
-in binary64 and rounded, which is one rounding but for one in 10^8. Needs
-numpy."""
+"""The canonical arithmetic (ref/ground/arith.h) on numpy arrays, for figures
+that need its exact bits: the last bit changes how many tokens pass a threshold,
+or which of two neighbors is nearer. A fused multiply-add is computed in
+binary64 and rounded again, which differs in one case of 10^8. Needs numpy."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ _LOG = [float.fromhex(x) for x in (
 
 
 def fma(a: Any, b: Any, c: Any) -> Array:
-    """a b + c of binary32, rounded once."""
+    """a b + c in binary32, rounded once."""
     return (np.multiply(a, b, dtype=F8) + c).astype(F4)
 
 
@@ -37,7 +36,7 @@ def horner(terms: list[float], x: Array) -> Array:
 
 
 def expm(x: Array) -> Array:
-    """exp(x) for x <= 0, +0 below -87."""
+    """exp(x) for x <= 0; +0 below -87."""
     low, x = x < -87, np.maximum(x, F4(-87))
     n = np.rint(fma(x, F4(float.fromhex("0x1.715476p+0")), 0))
     r = fma(n, -F4(float.fromhex("0x1.62e4p-1")), x)
@@ -46,8 +45,8 @@ def expm(x: Array) -> Array:
 
 
 def log(x: Any) -> Array:
-    """log(x) of positive normals."""
-    m, e = np.frexp(np.asarray(x, F4))  # m from 1/2 on
+    """log(x) for positive normal numbers."""
+    m, e = np.frexp(np.asarray(x, F4))  # m in [1/2, 1)
     low = m < F4(2 / 3)
     m, e = np.where(low, 2 * m, m), e - low
     f = (m - F4(1)).astype(F4)
@@ -56,7 +55,7 @@ def log(x: Any) -> Array:
 
 
 def fix(p: Array, bits: int = 40) -> Array:
-    """RN(p 2^bits), whole numbers."""
+    """RN(p 2^bits), integers."""
     return np.rint(np.ldexp(p.astype(F8), bits)).astype(np.int64)
 
 
@@ -66,7 +65,7 @@ def unfix(s: Any, bits: int = 40) -> Array:
 
 
 def chain(a: Array, b: Array) -> Array:
-    """Products of rows a[..., d] and b[..., d], each one chain of fma."""
+    """Dot products of the rows of a and b, each one chain of fma."""
     a, b = (np.ascontiguousarray(np.moveaxis(x, -1, 0), F8) for x in (a, b))
     out: Any = F4(0)
     for x, y in zip(a, b):
@@ -75,6 +74,6 @@ def chain(a: Array, b: Array) -> Array:
 
 
 def softmax(s: Array) -> Array:
-    """Probabilities of each row, 0 where s is -inf (arithmetic 4)."""
+    """Probabilities of each row; 0 where s is -inf (arithmetic 4)."""
     e = expm(s - s.max(-1, keepdims=True))
     return e * (F4(1) / unfix(fix(e).sum(-1, keepdims=True)))

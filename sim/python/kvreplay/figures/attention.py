@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How unequal tokens are: the rows of a layer, and
-what is printed of a trace. command.py says what they mean."""
+"""How unequally heads attend to tokens: a layer's rows, and a trace's summary.
+command.py explains the numbers."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from .command import Row, Rows
 
 FROM, ROWS = 64, 16
-SCORES, NORMS = (-36, 0), (-18, 18)  # classes
-BLOCK = 64  # rows at once
+SCORES, NORMS = (-36, 0), (-18, 18)  # first and last class
+BLOCK = 64  # rows computed at once
 
 
 def classes(x: Array, first: int, last: int) -> Array:
@@ -26,7 +26,7 @@ def classes(x: Array, first: int, last: int) -> Array:
 
 
 def probabilities(q: Array, k: Array, scale: float, tokens: Array) -> Array:
-    """Of queries q[group, rows, d] at these tokens, over the tokens of k."""
+    """Of queries q[group, rows, d] at these tokens over all tokens in k."""
     s = q @ k.T * scale
     s[:, np.arange(len(k)) > tokens[:, None]] = -np.inf
     e = np.exp(s - s.max(-1, keepdims=True))
@@ -36,7 +36,7 @@ def probabilities(q: Array, k: Array, scale: float, tokens: Array) -> Array:
 
 def head(q: Array, k: Array, v: Array, scale: float, tokens: Array) -> tuple[
         list[int], dict[tuple[int, int], int]]:
-    """rows, critical, seen; and tokens by class of score and norm."""
+    """[rows, critical, seen], and tokens by class of score and norm."""
     n, found, sums = len(k), np.zeros(3, np.int64), np.zeros((len(q), len(k)))
     for at in range(0, len(tokens), BLOCK):
         some = tokens[at:at + BLOCK]

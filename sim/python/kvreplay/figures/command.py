@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command lines of `kvreplay attention`, `residuals` and `selection`. A
-module of the same name has `layer`, which yields the rows of a layer, and
-`said`, the lines that are printed. A trace is stored whole or not at all, and
-one that the database has is not computed again. Needs numpy, the library for
-the database, and matplotlib for pictures."""
+"""The commands `kvreplay attention`, `residuals` and `selection`. Each has a
+module of its name with `layer`, which yields a layer's rows, and `said`, which
+yields the lines to print. A trace is stored whole or not at all, and is not
+computed again if the database has it. Needs numpy, for the database the
+library, and for pictures matplotlib."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from ..trace import Trace
     from .weights import Weights
 
-# A row of table `figure`, but for trace and layer: figure, KV head (-1: the
-# layer's), series, part, x, y, value.
+# A row of the table `figure`, without trace and layer: figure, KV head (-1: all
+# of the layer), series, part, x, y, value.
 #   attention.rows critical       ''           ''          0          0
 #     seen tokens
 #   attention.class               ''           ''          score      norm
@@ -42,14 +42,14 @@ if TYPE_CHECKING:
 #   entropy.bins elements bits    keys, values coding      0          0
 #     scales tables error
 #   rebuilt                       compressor   references  octave     0
-# Octave -1: tokens of all positions. Class c of a distance begins at 2^c, of a
-# cosine at c / 20, of a norm at 2^(c / 4), of a value at c / 8 of the root mean
-# square of raw elements (of z of their own); classes without a token have no
-# row. A map is 32-bit integers: of a selection, KV heads that select a token,
-# summed over the tokens of each 64th; of sizes, thousandths of the root mean
-# square of z, by parts of z.
+# Octave -1: tokens of all positions. The lower end of class c is, for a
+# distance, 2^c; for a cosine, c / 20; for a norm, 2^(c / 4); for a value, c / 8
+# of the root mean square of raw elements (for z, of its own). Empty classes
+# have no row. A map is an array of 32-bit integers. For a selection: how many
+# KV heads select a token, summed over each 64th of the tokens. For sizes:
+# thousandths of the root mean square of z, by ranges of its elements.
 Row = Tuple[str, int, str, str, int, int, Union[int, float, bytes]]
-# What a trace has of each layer, if it was looked at.
+# A figure that each layer of a trace has once its command has run.
 MARKS = {"attention": "attention.rows", "residuals": "nearest.tokens",
          "selection": "selection.lse"}  # fmt: skip
 OWN = {"attention": " AND figure LIKE 'attention.%'",
@@ -113,7 +113,7 @@ TYPES = {"float16": "F16", "uint16": "BF16", "float32": "F32"}
 
 
 class Rows(List[Tuple[Any, ...]]):
-    """Of a trace: (layer, *Row)."""
+    """A trace's rows: (layer, *Row)."""
 
     def of(self, figure: str, series: str = "", part: str = "",
            x: Optional[int] = None, y: Optional[int] = None) -> dict[Any, Any]:
@@ -143,7 +143,7 @@ def parser(name: str) -> argparse.ArgumentParser:
 
 
 def plain(t: Trace, name: str) -> None:
-    """ValueError of a trace whose attention these figures do not know."""
+    """ValueError if these figures cannot handle the trace's attention."""
     who = f"which kvreplay {name} cannot handle; give a trace without "
     need(not t.shared, t.path, f"V is a part of K (kv.shared), {who}it")
     need(not t.softcap, t.path, f"logits have a cap (attn.softcap), {who}one")
@@ -156,7 +156,7 @@ def plain(t: Trace, name: str) -> None:
 
 
 class Store:
-    """The database of results, whose tables the library makes."""
+    """The database of results. The library creates its tables."""
 
     def __init__(self, path: str) -> None:
         from ..evaluate import store
@@ -171,7 +171,7 @@ class Store:
 
     def put(self, t: Trace, name: str, rows: Rows, files: List[Weights]
             ) -> None:
-        """In one transaction; numbers that are there stay."""
+        """Stores in one transaction; existing numbers stay."""
         dtype = TYPES[t.layer(t.layers[0])["k"].dtype.name]
         with self.db:
             self.db.execute(
@@ -195,7 +195,7 @@ class Store:
 
 
 def stem(path: str) -> str:
-    """What a trace is called."""
+    """The name of a trace."""
     name = os.path.basename(path)
     for end in ".safetensors.index.json", ".safetensors":
         if name.endswith(end):
@@ -212,7 +212,7 @@ def there(t: Trace, name: str, rows: Rows, files: List[Weights]) -> bool:
 
 
 def opened(t: Trace, paths: List[str]) -> List[Weights]:
-    """The file beside the trace and those that were named, each once."""
+    """The compressors beside the trace and at paths, each once."""
     from . import weights
 
     own = weights.beside(t)
@@ -233,7 +233,7 @@ def computed(t: Trace, name: str, of: Any, more: List[Any], quiet: bool
 
 def go(name: str, a: argparse.Namespace) -> None:
     missing("numpy")
-    if a.jobs:  # more than cores would wait for each other
+    if a.jobs:  # more threads than cores would wait for each other
         most = min(a.jobs, os.cpu_count() or 1)
         for x in "OMP", "OPENBLAS", "MKL":
             os.environ.setdefault(x + "_NUM_THREADS", str(most))
@@ -270,7 +270,7 @@ def main(name: str, argv: Optional[List[str]] = None) -> int:
 
 
 def attention(argv: Optional[List[str]] = None) -> int:
-    """Each of the three returns its exit code."""
+    """Returns an exit code, as the next two do."""
     return main("attention", argv)
 
 

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures of a command as SVG files, one a figure, by matplotlib. A figure
-is a row of FIGURES: what it is called, its axes, and a function that yields the
-points of one trace, (panel, line, x, y); a map has (panel, row, column, share),
-and with logarithmic axes every class between, upwards.
-Traces of one shape share a panel, and points are means over them, each trace
-alike, with the standard deviation over traces to each side. Of histograms,
-spectra and strides three layers are drawn: at a quarter, half and three
-quarters of those that are recorded. The database has all."""
+"""Draws a command's figures as SVG files, with matplotlib. Each row of FIGURES
+makes one: title, axes, and a function that yields a trace's points, (panel,
+line, x, y), or for a map (panel, row, column, share).
+Traces of one shape share a panel. A point is the mean over traces, each with
+the same weight, with the standard deviation over traces to each side.
+Histograms, spectra and strides show three layers: those at a quarter, half and
+three quarters of the recorded ones. The database has all."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 KINDS = {"raw": "as it is", "nearest": "without the nearest",
          "random": "without a random one",
          "references": "without the mean of 4 references", "z": "latent z"}
-MOST = 24  # panels of a figure
+MOST = 24  # panels in a figure
 
 
 class Look(NamedTuple):
@@ -40,7 +39,7 @@ class Look(NamedTuple):
     name: str
     trace: sqlite3.Row
     rows: Rows
-    files: List[sqlite3.Row]  # of compressors
+    files: List[sqlite3.Row]  # rows of table compressor
 
     @property
     def layers(self) -> List[int]:
@@ -65,9 +64,9 @@ class Figure(NamedTuple):
     across: str
     up: str
     points: Callable[[Look], Points]
-    log: str = ""  # axes that are logarithmic: x, y, xy
+    log: str = ""  # which axes are logarithmic: x, y, xy
     map: bool = False
-    zeros: bool = False  # a point that a trace lacks is 0
+    zeros: bool = False  # a point missing in a trace counts as 0
 
 
 # --- attention ---
@@ -114,7 +113,7 @@ def nearest(t: Look) -> Points:
 
 def classes(name: str, place: Callable[[int], float]) -> Callable[[Look],
                                                                   Points]:
-    """A histogram, as shares of what it counts."""
+    """A histogram, in shares of its total."""
     def points(t: Look) -> Points:
         for s, how in SPACES.items():
             for kind, what in KINDS.items():
@@ -173,12 +172,12 @@ def positions(t: Look) -> Points:
 
 
 def parts(t: Look, file: sqlite3.Row) -> Iterator[Tuple[str, Dict[Any, Any]]]:
-    """What a file misses, of what it learned: one that learned without
-    references is not asked what it makes with some."""
+    """The error of tokens rebuilt by a file, in the ways that it learned. A
+    file trained without references is not used with them."""
     alone = file["learned"] == "none"
     none = t.rows.of("rebuilt", file["digest"], "none")
     if not none:
-        return  # the file was not asked of this trace
+        return  # not computed for this trace
     if not alone:
         yield "DeltaKV", t.rows.of("rebuilt", file["digest"], "nearest")
     yield "without references" + ", learned with" * (not alone), none
@@ -189,7 +188,7 @@ def parts(t: Look, file: sqlite3.Row) -> Iterator[Tuple[str, Dict[Any, Any]]]:
 
 
 def widths(dial: str, other: str) -> Callable[[Look], Points]:
-    """Over one width of compressors; others of a line have the same."""
+    """Errors over one width of compressors. A line fixes the other width."""
     def points(t: Look) -> Points:
         for f in t.files:
             rest = f"{f['kind']}, {other} {f[other]}"
@@ -422,17 +421,17 @@ def looks(store: Store, command: str, traces: Dict[str, str]) -> List[Look]:
 
 def figures(store: Store, command: str, traces: Dict[str, str],
             folder: str) -> None:
-    """Draws the figures of a command, of traces {identity: name}, into a
-    folder. Without matplotlib it says so."""
+    """Draws a command's figures of traces {identity: name} into a folder.
+    Without matplotlib it prints why not."""
     try:
         import matplotlib
     except ImportError:
         print(f"kvreplay {command}: no pictures without matplotlib: pip "
               "install matplotlib", file=sys.stderr)
         return
-    if "text.parse_math" in matplotlib.rcParams:  # a $ of a trace's name
+    if "text.parse_math" in matplotlib.rcParams:  # a name can contain $
         matplotlib.rcParams["text.parse_math"] = False
-    matplotlib.rcParams["svg.hashsalt"] = "kvreplay"  # the same, the same file
+    matplotlib.rcParams["svg.hashsalt"] = "kvreplay"  # reproducible files
     found = looks(store, command, traces)
     os.makedirs(folder, exist_ok=True)
     for name, f in FIGURES[command].items():

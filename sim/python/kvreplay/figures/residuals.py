@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How alike the tokens of a trace are: the rows of a layer, and
-what is printed of a trace. command.py says what they mean."""
+"""How alike a trace's tokens are: a layer's rows, and a trace's summary.
+command.py explains the numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FROM, SINKS, MOST, FAR = 16, 8, 8, 16
 STRIDES, KS, TEN = (1, 5, 10, 20, 40), (1, 2, 4, 8), 2  # STRIDES[TEN] is 10
 SPACES = {"kv": "K and V by distance", "k": "K by cosine"}
 CODINGS = {"deltas": "anchors and deltas", "tokens": "tokens as they are"}
-BLOCK = 256  # tokens at once
+BLOCK = 256  # tokens compared at once
 M64 = 2**64 - 1
 
 
@@ -39,12 +39,12 @@ def check(t: Trace) -> None:
 # --- tokens ---
 
 def flat(x: Array) -> Array:
-    """[heads, tokens, d] as rows of tokens."""
+    """[heads, tokens, d] as [tokens, heads * d]."""
     return x.transpose(1, 0, 2).reshape(x.shape[1], -1)
 
 
 def turned_back(t: Trace, k: Array) -> Array:
-    """Keys as before their rotation (ref/ground/rope.h)."""
+    """Keys before RoPE (ref/ground/rope.h)."""
     at = np.arange(t.n_tokens) if t.positions is None else t.positions
     angle = (at.astype(F4)[:, None] * t.inv_freq).astype(F8)
     s, c = np.sin(angle).astype(F4), np.cos(angle).astype(F4)
@@ -62,10 +62,10 @@ def is_reference(token: Array, stride: int) -> Array:
 
 
 def nearest(x: Array, cosine: bool, where: str) -> Array:
-    """[strides, tokens, 8]: the nearest earlier references of each stride, the
-    nearest first, -1 where there are fewer. Found in binary64; of those that
-    are as near but for rounding the order is that of binary32, which is
-    DeltaKV's: least RN(b.b - 2 a.b), then the lower position."""
+    """[strides, tokens, 8]: the nearest earlier references of each stride,
+    nearest first, -1 for missing ones. Computed in binary64. Tokens whose
+    distances are equal up to rounding are ordered in binary32, like DeltaKV: by
+    RN(b.b - 2 a.b), then by position."""
     n, out = len(x), np.full((len(STRIDES), len(x), MOST), -1)
     if cosine:
         norm = np.sqrt((x.astype(F8) ** 2).sum(1))
@@ -116,13 +116,13 @@ def mix(x: int) -> int:
 
 
 def drawn(layer: int, token: int) -> int:
-    """An earlier token, from the 17th on; of that one token 0."""
+    """A pseudorandom earlier token from 16 on. For token 16: token 0."""
     x = mix(mix(1 + layer) + token & M64)
     return FROM + x % (token - FROM) if token > FROM else 0
 
 
 def means(x: Array, near: Array) -> Iterator[Array]:
-    """Of each token the means of the first, the first two, .. of a list."""
+    """For each token, the mean of the first 1, 2, .. entries of its list."""
     total, n = np.zeros((len(near), x.shape[1])), np.zeros((len(near), 1))
     for at in near.T:
         total += np.where(at[:, None] >= 0, x[at], 0)
@@ -133,8 +133,7 @@ def means(x: Array, near: Array) -> Iterator[Array]:
 # --- numbers ---
 
 def counted(c: Array, first: int, n: int) -> Iterator[tuple[int, int]]:
-    """(class, how many): floors of numbers, the first and the last class with
-    what is beyond."""
+    """(class, count); the first and the last class include all beyond."""
     found = np.bincount((np.clip(np.floor(c), first, first + n - 1) - first)
                         .astype(np.int64).ravel())
     for i in np.flatnonzero(found).tolist():
@@ -142,8 +141,8 @@ def counted(c: Array, first: int, n: int) -> Iterator[tuple[int, int]]:
 
 
 def spectrum(rows: Array) -> Iterator[tuple[int, float, float]]:
-    """Squares that directions hold, of all, the largest first, not centred:
-    of directions 1, 2, 3, 4, 6, 8, 12 .. and the last; alone, and together."""
+    """How squares spread over uncentered principal directions, largest first:
+    (i, share of i, share of the first i); i = 1, 2, 3, 4, 6, 8, .., last."""
     value = np.maximum(np.linalg.eigvalsh(rows.T @ rows)[::-1], 0)
     if not value.sum() > 0:
         return
@@ -156,7 +155,7 @@ def spectrum(rows: Array) -> Iterator[tuple[int, float, float]]:
 
 def left(space: str, kind: str, rows: Array, raw: float, unit: float,
          spectra: bool = True) -> Iterator[Row]:
-    """Of residuals; raw: the squares of their tokens."""
+    """Statistics of residuals. raw: the sum of squares of their tokens."""
     if not len(rows):
         return
     square = (rows * rows).sum(1)
@@ -177,7 +176,7 @@ def left(space: str, kind: str, rows: Array, raw: float, unit: float,
 
 def by_octave(token: Array, missed: Array, raw: Array
               ) -> Iterator[tuple[int, float]]:
-    """Shares that are missed of tokens whose position is in an octave."""
+    """(octave, share of the squares missed), by a token's position."""
     octave = np.log2(token).astype(np.int64)
     missed, raw = np.bincount(octave, missed), np.bincount(octave, raw)
     for c in np.flatnonzero(raw > 0).tolist():
@@ -185,7 +184,7 @@ def by_octave(token: Array, missed: Array, raw: Array
 
 
 def alike(space: str, x: Array, near: Array, layer: int) -> Iterator[Row]:
-    """Of tokens as rows x, by their lists of nearest tokens."""
+    """How tokens x relate to their nearest earlier tokens."""
     token = np.arange(FROM, len(x))
     rows, near = x[FROM:], near[:, FROM:]
     first = near[0, :, 0]
@@ -225,8 +224,8 @@ def alike(space: str, x: Array, near: Array, layer: int) -> Iterator[Row]:
 
 def rebuilt(w: Weights, layer: int, x: Array, near: Array, own: bool
             ) -> Iterator[Row]:
-    """What a file of compressors makes of tokens that are no references; own:
-    it lies beside the trace, and its latent vectors are counted."""
+    """The error of non-reference tokens rebuilt by a compressor. own: the file
+    is beside the trace, so its latent vectors are measured, too."""
     token = np.arange(FROM, len(x))
     token = token[~is_reference(token, 10)]
     if layer not in w.layers or not len(token):
@@ -249,8 +248,8 @@ def rebuilt(w: Weights, layer: int, x: Array, near: Array, own: bool
 
 
 def sizes(token: Array, z: Array) -> Iterator[Row]:
-    """The mean of |z| by up to 32 ranges of tokens and 64 of elements, in
-    thousandths: the paper's figure 4 (a)."""
+    """The mean of |z| in up to 32 ranges of tokens and 64 of elements, in
+    thousandths: figure 4 (a) of DeltaKV's paper."""
     n = [min(z.shape[0], 32), min(z.shape[1], 64)]
     edge = [np.arange(y + 1) * x // y for x, y in zip(z.shape, n)]
     for i in 0, 1:
@@ -264,7 +263,7 @@ def sizes(token: Array, z: Array) -> Iterator[Row]:
 # --- entropy ---
 
 def quantised(x: Array, bins: int) -> tuple[Array, Array]:
-    """Codes of rows, 0 .. 2 C, and what they are read as."""
+    """Codes, 0 .. 2 C, and the decoded values."""
     c = bins // 2 - 1
     most = np.abs(x).max(-1, keepdims=True)
     scale = widen(bfloat16(most.astype(F4))).astype(F8)
@@ -273,7 +272,7 @@ def quantised(x: Array, bins: int) -> tuple[Array, Array]:
 
 
 def bits(code: Array) -> float:
-    """What the codes of each channel need, n log n - sum of c log c."""
+    """Entropies of the channels' codes in bits: n log n - sum of c log c."""
     n, width = code.shape
     count = np.bincount((code + 256 * np.arange(width)).ravel()).astype(F8)
     count = count[count > 0]
@@ -282,7 +281,7 @@ def bits(code: Array) -> float:
 
 
 def entropy(part: str, x: Array, layer: int, layers: int) -> Iterator[Row]:
-    """Of keys or values as rows of tokens."""
+    """Entropies of keys or values, with tokens as rows."""
     fine = max(layers // (3 if part == "k" else 16), 1)
     bins, (n, width) = 32 if layer < fine else 16, x.shape
     anchor, base = quantised(x[::10], 256)

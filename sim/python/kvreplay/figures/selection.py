@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a share of the probability selects: the rows of a layer, and
-what is printed of a trace. command.py says what they mean."""
+"""How many tokens hold a share of the probability: a layer's rows, and a
+trace's summary. command.py explains the numbers."""
 
 from __future__ import annotations
 
@@ -17,20 +17,19 @@ if TYPE_CHECKING:
 
 ROWS, FROM, BINS = 16, 64, 64
 ADAPTERS = "vanilla", "snapkv", "rkv"
-SHARES = {60: 629146, 90: 943718}  # percent: RN(share 2^20)
+SHARES = {60: 629146, 90: 943718}  # percent: RN(share * 2^20)
 LAMBDA = F4(0.07)
 
 
 def chosen(tokens: Array) -> Array:
-    """At most 16 rows, evenly among those from token 64 on, the last among
-    them."""
+    """At most 16 rows, evenly spaced from token 64 to the last one."""
     late = tokens[tokens >= FROM]
     n = min(ROWS, len(late))
     return late[(np.arange(n) + 1) * len(late) // max(n, 1) - 1]
 
 
 def repeated(key: Array, ends: Array) -> Iterator[Array]:
-    """R-KV's redundancy of the first n keys, for each n."""
+    """R-KV's redundancy of the first n keys, for each n in ends."""
     norm = np.sqrt(chain(key, key))
     u = (key / (norm + F4(1e-8))[:, None]).astype(F8)
     s = u @ u.T
@@ -45,7 +44,7 @@ def repeated(key: Array, ends: Array) -> Iterator[Array]:
 
 
 def prefix(weight: Array, share: Array) -> Array:
-    """How many of each row's first weights, which fall, have its share."""
+    """How many of each row's weights, sorted descending, have the share."""
     sums = weight.cumsum(-1)
     all_ = sums[:, -1]
     target = (all_ >> 20) * share + ((all_ & 0xfffff) * share >> 20)
@@ -62,7 +61,7 @@ def mass(weight: Array, first: Array) -> Array:
 
 
 def temperatures(less: Array, k: Array, want: Array) -> Array:
-    """Where the first k of each row have the mass that is wanted: bisection."""
+    """Temperatures at which each row's first k have mass `want` (bisection)."""
     n = np.isfinite(less).sum(-1)
     t = np.ones(len(less), F4)
     at = np.flatnonzero((k < n) & (less.min(-1, where=np.isfinite(less),
@@ -84,8 +83,8 @@ def temperatures(less: Array, k: Array, want: Array) -> Array:
 
 
 def adapted(name: str, z: Array, seen: Array, again: Array) -> Array:
-    """Scores of each row as an adapter has them, -inf where it sees nothing.
-    again: R-KV's redundancy, 0 there."""
+    """An adapter's scores for each row, -inf for tokens that the row does not
+    see. again: R-KV's redundancy, 0 for those."""
     if name == "vanilla":
         return z
     if name == "snapkv":
@@ -101,9 +100,9 @@ def adapted(name: str, z: Array, seen: Array, again: Array) -> Array:
 
 def head(q: Array, k: Array, scale: float, tokens: Array) -> tuple[
         Array, dict[tuple[str, int], tuple[Array, ...]]]:
-    """Of one KV head, its query heads' q[group, rows, d]: the log-sum-exp of
-    each row's logits; by adapter and percent tokens before and after
-    calibration, temperatures and which tokens are selected [rows, n]."""
+    """For one KV head with queries q[group, rows, d]: each row's log-sum-exp,
+    and by adapter and percent the number of tokens before and after
+    calibration, the temperatures, and the selected tokens [rows, n]."""
     n, rows = tokens.max() + 1, len(tokens)
     seen = np.arange(n) <= tokens[:, None]
     s = chain(q[..., None, :], k[:n]) * F4(scale) + F4(0)
@@ -114,7 +113,7 @@ def head(q: Array, k: Array, scale: float, tokens: Array) -> tuple[
         again[r, :len(x)] = x
     most = z.max(-1, keepdims=True)
     lse = most[:, 0] + log(unfix(fix(expm(z - most)).sum(-1)))
-    own = -np.sort(-(z - most), -1)  # falls
+    own = -np.sort(-(z - most), -1)  # descending
     one, out = np.ones(rows, F4), {}
     for name in ADAPTERS:
         g = adapted(name, z, seen, again)

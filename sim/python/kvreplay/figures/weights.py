@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DeltaKV's compressors, as `kvreplay train` writes them: perceptrons of a
-file (ref/parts/latents.h says which), and which file is for a trace."""
+"""Reads DeltaKV's compressors, files of perceptrons by `kvreplay train`
+(ref/parts/latents.h), and finds the file for a trace."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ METHOD = "deltakv"
 
 
 class Weights:
-    """A file for a trace; code() and decode() are f_c and f_d of a layer that
-    `layers` has. ValueError: it is none, or of another model."""
+    """A file for a trace. code() and decode() are f_c and f_d of a layer in
+    `layers`. ValueError: a bad file, or one of another model."""
 
     def __init__(self, path: str, t: Trace, beside: bool) -> None:
         meta, tensors = load(path)
@@ -54,7 +54,7 @@ class Weights:
             self._check(path, l)
 
     def run_code(self) -> Optional[str]:
-        """run.code of this kvreplay's runs by the file (sim/ask/door.h)."""
+        """The run.code that runs with this file have (sim/ask/door.h)."""
         known = json.loads(kvreplay("methods", "-f", "json", METHOD).stdout)
         revision = known[0]["revision"]
         text = f"revision {revision}\nfile {self.digest}\n".encode()
@@ -62,7 +62,7 @@ class Weights:
             text).hexdigest()
 
     def _check(self, path: str, l: int) -> None:
-        """Widths of the first layer are those of all."""
+        """Checks a layer against the widths of the first."""
         gated, at = self.kind == "swiglu", f"layers.{l}."
         inner = self._rows(path, at + "compress.in.weight")
         latent = self._rows(path, at + "compress.out.weight")
@@ -115,7 +115,7 @@ def gelu(x: Array) -> Array:
 
 
 def files(folder: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Files of the method in a folder, with their metadata."""
+    """The method's files in a folder, with metadata."""
     for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
         if re.fullmatch(rf"{METHOD}\..*\.safetensors", name):
             path = os.path.join(folder, name)
@@ -127,7 +127,7 @@ def files(folder: str) -> Iterator[tuple[str, dict[str, str]]]:
 
 def beside(t: Trace) -> Optional[str]:
     """The file that `kvreplay run` reads for this trace
-    (traces/decisions/asset.h); None where there is none."""
+    (traces/decisions/asset.h), or None."""
     model, digest = (t.metadata.get(x, "") for x in ("model", "model_digest"))
     if not model and not digest:
         return None

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hugging Face models: capture (a trace of one), session (its KV cache as a
-kvreplay session), identity (which model it is); and what these share: load (a
-model and what it adds to a prompt), model (the attention function), rope (the
-rotation, proven), plain (what can be recorded), text (command lines, tokens).
-Needs torch and transformers, but for text."""
+"""Hugging Face models: capture (records a trace), session (a kvreplay session
+as the KV cache), identity (which model is it?). They share load (loads models
+and generates), model (the attention function), rope (finds the rotation), plain
+(what can be recorded), and text (command lines, tokens). All but text and
+options need torch and transformers."""

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A trace of a Hugging Face model, of any tokens [1, T] in a program of your
-own: q and k after RoPE, v and the output of every layer of one forward, as
-torch's own attention computed it.
+"""Records a trace of a Hugging Face model in your own program, for any tokens
+[1, T]: q and k after RoPE, v, and the output of each layer in one forward pass,
+as torch's attention computed it.
 
     capture(model, ids, prompt_len, "out.safetensors", source="my text")
 
-`kvreplay record` makes traces of prompts. `kvtrace check out.safetensors`
-computes the outputs again.
+`kvreplay record` records prompts. `kvtrace check out.safetensors` computes the
+outputs again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel
 
-# Of a trace's metadata: what the recorder finds and writes itself.
+# Metadata that the recorder finds and writes itself.
 WRITTEN = set(
     "format version layers n_layers n_heads n_kv_heads head_dim prompt_len "
     "attn.scale attn.latent attn.softcap attn.sliding_window kv.shared "
@@ -41,10 +41,9 @@ def capture(
     /,
     **metadata: Any,
 ) -> bool:
-    """Writes the trace of ids [1, T], of which prompt_len are the prompt, to
-    path. Returns whether the rotation is in the trace, too. Where layers attend
-    in several ways - two sizes of heads, some by a window, some by none - those
-    are recorded that agree, the most of them."""
+    """Writes the trace of ids [1, T], prompt_len of them the prompt, to path.
+    Returns whether it has the rotation. If layers differ, for example by head
+    size or window, it records the largest group that agrees."""
     check_folder(path)
     given = sorted(WRITTEN & {*metadata})
     need(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which model this is, whatever its folder is called: model_digest(), which
-capture.py writes into a trace, so that the files that were trained for a
-model are found by what it is (traces/README.md). Two fine-tunes of one
-architecture differ in their numbers, and so in it."""
+"""Identifies a model, whatever its folder is called. capture.py writes
+model_digest() into a trace, so that files trained for the model are found
+(traces/README.md). Two fine-tunes of one architecture have different digests,
+because their numbers differ."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from typing import Any, Mapping, Optional
 
 import torch
 
-# Numbers of each end of a tensor: 4 KiB of 16-bit ones, 8 KiB of others.
+# Numbers hashed at each end of a tensor, at most 8 KiB as binary32.
 ENDS = 2048
-# Of a configuration: what changes no number of the model. The dtype is one of
-# them, as what is hashed are the numbers as binary32.
+# Keys of a configuration that change no number of the model, such as the dtype:
+# numbers are hashed as binary32.
 BESIDE = set(
     "transformers_version dtype torch_dtype name_or_path use_cache max_length "
     "length_penalty num_beam_groups num_beams num_return_sequences "
     "repetition_penalty temperature top_k top_p typical_p type id2label "
     "label2id".split()
 )
-ROPES = "rope_scaling", "rope_parameters"  # of transformers 4 and 5
+ROPES = "rope_scaling", "rope_parameters"  # transformers 4 and 5
 
 
 def settled(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration without what changes nothing, and one way to say how RoPE
-    turns; what is off or absent is left out, as versions differ in that."""
+    """A configuration without keys that change nothing, and with RoPE in one
+    form. Drops what is off or absent, because versions differ in that."""
     config = {**config}
     for key in ROPES:
         rope = config.pop(key, None)
@@ -42,8 +42,8 @@ def settled(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def ends(x: torch.Tensor, dtype: Optional[torch.dtype] = None) -> bytes:
-    """The bytes of a tensor's first and last numbers, floats as binary32, and
-    before that rounded to a dtype, if there is one."""
+    """The bytes of a tensor's first and last numbers. Floats are rounded to
+    dtype, if given, and then widened to binary32."""
     x = x.detach().reshape(-1)
     x = torch.cat([x[:ENDS], x[-ENDS:]])
     if x.is_floating_point():
@@ -55,10 +55,10 @@ def ends(x: torch.Tensor, dtype: Optional[torch.dtype] = None) -> bytes:
 def model_digest(
     model: Any, dtype: Optional[torch.dtype] = None
 ) -> Optional[str]:
-    """SHA-256 of the configuration, and of name, shape, first and last numbers
-    of every tensor; None where tensors are not at hand (offloaded, or of a kind
-    that has no plain numbers): such a model is known by its name alone. dtype:
-    of what the model is when it is loaded in it; None: as it is."""
+    """SHA-256 of the configuration and of each tensor's name, shape, first and
+    last numbers. None if tensors are offloaded or not plain numbers; then only
+    a name identifies the model. dtype: gives the digest that the model has when
+    loaded in this dtype. None: as it is."""
     config = settled(model.config.to_dict())
     text = json.dumps(config, sort_keys=True, default=str)
     h = hashlib.sha256(text.encode())

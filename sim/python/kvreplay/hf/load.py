@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model and its tokenizer, from a folder, a GGUF file or a hub's name, and
-what the model adds to a prompt. What cannot be loaded is a ValueError of one
-sentence. Needs torch and transformers."""
+"""Loads models and tokenizers from folders, GGUF files or a hub, and generates
+greedily. A bad model is a ValueError. Needs torch and transformers."""
 
 from __future__ import annotations
 
@@ -22,14 +21,14 @@ DTYPES = {
     "bf16": torch.bfloat16,
     "f16": torch.float16,
 }
-# Weights that a checkpoint may lack: what is computed when a model is made.
+# Weights that a checkpoint can lack, because models compute them.
 MADE = "inv_freq", "rotary", "masked_bias", "attn.bias"
 
 TOKENIZERS = "tokenizer.", "vocab", "merges.", "spiece", "tekken"
 
 
 def source_of(name: str) -> tuple[str, dict[str, str]]:
-    """Folder or name, and what else from_pretrained() takes for a GGUF file."""
+    """Folder or name, and from_pretrained()'s arguments for a GGUF file."""
     if not name.endswith(".gguf"):
         return name, {}
     need(os.path.isfile(name) or not os.path.isabs(name), name, "no such file")
@@ -38,8 +37,8 @@ def source_of(name: str) -> tuple[str, dict[str, str]]:
 
 
 def name_of(model: str) -> str:
-    """What a reader would call it: the folder's or file's own name, that of the
-    hub where the folder is one of its cache, or the name that was given."""
+    """A model's readable name: that of its folder or file, the hub's name for a
+    folder in the hub's cache, else `model` itself."""
     path = os.path.abspath(model)
     if not os.path.exists(path):
         return model
@@ -50,7 +49,7 @@ def name_of(model: str) -> str:
 
 
 def check_model(name: str, tokenizer: bool = True) -> None:
-    """Of a folder here, before transformers looks: what it says worst."""
+    """Checks a local folder for errors that transformers explains badly."""
     if not os.path.isdir(name):
         need(name.count("/") < 2 and name[:1] not in "./~", name,
              "no such folder; give a model's folder, a .gguf file or a hub "
@@ -67,23 +66,23 @@ def check_model(name: str, tokenizer: bool = True) -> None:
          "model's tokenizer into it")  # fmt: skip
     for file in names:
         if file.endswith(".safetensors"):
-            load_file(os.path.join(name, file))  # as long as it says?
+            load_file(os.path.join(name, file))  # checks its length
 
 
 def said(e: BaseException) -> str:
-    """What transformers says, in one line without its advice."""
+    """The message in one line, without transformers' long advice."""
     return " ".join(str(e).split())[:300]
 
 
 def hush() -> None:
-    """transformers says errors alone from here on, and draws no bars."""
+    """Silences transformers' warnings and progress bars."""
     library: Any = transformers
     library.utils.logging.set_verbosity_error()
     library.utils.logging.disable_progress_bar()
 
 
 def load_tokenizer(name: str) -> Any:
-    """The tokenizer of a folder, a GGUF file or a hub's name."""
+    """The tokenizer of a folder, a GGUF file or a hub name."""
     hush()
     where, more = source_of(name)
     return transformers.AutoTokenizer.from_pretrained(where, **more)
@@ -97,7 +96,7 @@ def load(
     **more: Any,
 ) -> tuple[Any, Any]:
     """The model, ready to run, and its tokenizer (None if not wanted). dtype: a
-    key of DTYPES, or torch's; more: as from_pretrained() takes it."""
+    key of DTYPES, or torch's. more: for from_pretrained()."""
     hush()
     library: Any = transformers
     where, file = source_of(name)
@@ -112,7 +111,7 @@ def load(
             **file, **more)  # fmt: skip
     except (ImportError, MemoryError, torch.cuda.OutOfMemoryError):
         raise
-    except Exception as e:  # of any library that reads one
+    except Exception as e:  # of any library that reads models
         raise ValueError(f"{name}: cannot load the model: {said(e)}") from e
     lacks = sorted(
         x for x in info["missing_keys"] if not any(y in x for y in MADE)
@@ -131,16 +130,16 @@ def load(
 
 
 def ends_of(model: Any) -> list[int]:
-    """The tokens that end what a model generates."""
+    """The tokens that end a model's text."""
     ends = model.generation_config.eos_token_id
     return [ends] if isinstance(ends, int) else [*(ends or ())]
 
 
 @contextlib.contextmanager
 def bare(model: Any) -> Iterator[None]:
-    """The model without what its checkpoint wants of generation: penalties of
-    repetition, suppressed and forced tokens, least lengths, sampling. All that
-    is kept is which tokens end and pad."""
+    """Within this context, generation ignores the checkpoint's settings:
+    repetition penalties, suppressed and forced tokens, minimum lengths,
+    sampling. Only the end and padding tokens stay."""
     own, ends = model.generation_config, ends_of(model)
     pad = own.pad_token_id
     config: Any = transformers.GenerationConfig
@@ -155,8 +154,7 @@ def bare(model: Any) -> Iterator[None]:
 
 
 def greedy(model: Any, ids: torch.Tensor, new: int) -> Any:
-    """ids [sequences, n] and at most `new` tokens that the model adds to each,
-    [sequences, n + ..]: always the one with the largest logit."""
+    """ids [sequences, n], each followed by at most `new` greedy tokens."""
     if not new:
         return ids
     with torch.no_grad(), bare(model):

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a Hugging Face model calls its attention function with, as a session or
-a trace wants it. The rotation is rope.py's, that it is plain attention is
-plain.py's. For session.py, record/ and kvpress/; traces/README.md says by which
-versions they ran."""
+"""The attention calls of a Hugging Face model, for session.py, record/ and
+kvpress/. rope.py finds the rotation; plain.py checks that attention is plain.
+traces/README.md has the tested versions."""
 
 from __future__ import annotations
 
@@ -16,14 +15,13 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 
 def need(true: object, sentence: str) -> None:
-    """ValueError of that sentence unless true."""
+    """ValueError with this sentence unless true."""
     if not true:
         raise ValueError(sentence)
 
 
 class LayerCall(NamedTuple):
-    """What a layer calls its attention function with. more: the arguments that
-    only some models have, and dropout."""
+    """Arguments of attention. more: dropout, and those of some models only."""
 
     module: Any
     q: torch.Tensor  # [sequences, query heads, tokens, d]
@@ -37,23 +35,23 @@ class LayerCall(NamedTuple):
         return layer_of(self.module)
 
     def by(self, function: Callable[..., Any]) -> Any:
-        """What an attention function of transformers makes of the call."""
+        """Calls an attention function of transformers with these arguments."""
         return function(*self[:5], **self.more)[0]
 
 
 def register(
     name: str, attend: Callable[[LayerCall], torch.Tensor]
 ) -> Callable[..., Any]:
-    """attend() becomes the attention function of that name. It gets the masks
-    of torch's own attention: None where there is nothing but causality. Without
-    a mask padding would pass unseen. Returns torch's own attention."""
+    """Registers attend() as the attention function with this name. It gets the
+    masks of torch's attention, None for plain causality, so that padding is
+    noticed. Returns torch's attention."""
     def go(
         module: Any,
         query: torch.Tensor,
         key: torch.Tensor,
         value: torch.Tensor,
         attention_mask: Optional[torch.Tensor],
-        dropout: float = 0.0,  # by its place, where kvpress wraps this
+        dropout: float = 0.0,  # positional when kvpress wraps this
         **more: Any,
     ) -> tuple[torch.Tensor, None]:
         more["dropout"] = dropout
@@ -64,24 +62,24 @@ def register(
     masks.register(name, masks()["sdpa"])
     attentions: Any = AttentionInterface
     attentions.register(name, go)
-    # Most models read this table first: kvpress, once imported, has put a
-    # wrapper of every function there, also of the one that this name had.
+    # Most models read this table first. Once imported, kvpress has wrapped all
+    # functions in it, also an earlier one with this name.
     ALL_ATTENTION_FUNCTIONS[name] = go
     torchs: Callable[..., Any] = attentions()["sdpa"]
     return torchs
 
 
 def decoder_of(model: Any) -> Any:
-    """The layers of the model that hold a cache, without what makes logits and
-    without what sees or hears."""
-    decoder = model.get_decoder()  # some call the head so
+    """The decoder layers, which use a cache, without the output layer and
+    without encoders for images or sound."""
+    decoder = model.get_decoder()  # some models return the output layer
     known = hasattr(decoder, "set_attn_implementation")
     return decoder if known else model.base_model
 
 
 @contextlib.contextmanager
 def attending(model: Any, name: str) -> Iterator[Any]:
-    """That decoder, while it attends by the function of that name."""
+    """The decoder. Within this context it attends by the named function."""
     decoder = decoder_of(model)
     own = decoder.config._attn_implementation
     decoder.set_attn_implementation(name)
@@ -100,7 +98,7 @@ def to_numpy(x: torch.Tensor) -> Any:
 
 
 def layer_of(module: Any) -> int:
-    """The number of the layer whose attention this is."""
+    """The number of the layer that an attention module belongs to."""
     layer = getattr(module, "layer_idx", None)
     if isinstance(layer, int):
         return layer
@@ -111,7 +109,6 @@ def layer_of(module: Any) -> int:
 
 
 def with_cache(decoder: Any, cache: Any) -> dict[str, Any]:
-    """What hands a cache to a decoder: the word for it became another one in
-    transformers 5.24."""
+    """The keyword argument for a cache. transformers 5.24 renamed it."""
     known = inspect.signature(getattr(decoder, "forward", decoder)).parameters
     return {"cache" if "cache" in known else "past_key_values": cache}

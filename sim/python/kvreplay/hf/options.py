@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of the package's commands, and how their texts are read. Needs Python
-alone."""
+"""Options that commands share, and parsers of values. Needs only Python."""
 
 from __future__ import annotations
 
@@ -11,20 +10,20 @@ from typing import Any, Callable, NoReturn
 
 
 class Usage(Exception):
-    """A command line that is wrong, in one sentence."""
+    """A wrong command line, in one sentence."""
 
     code = 2
 
 
 class Parser(argparse.ArgumentParser):
-    """One that raises Usage in place of leaving the program."""
+    """Raises Usage instead of exiting."""
 
     def error(self, message: str) -> NoReturn:
         raise Usage(f"{message}; `{self.prog} --help` has the options")
 
 
 def up_to(most: int, least: int = 1) -> Callable[[str], int]:
-    """A reader of whole numbers, for Parser."""
+    """A parser of integers, for Parser."""
 
     def read(text: str) -> int:
         try:
@@ -39,7 +38,7 @@ def up_to(most: int, least: int = 1) -> Callable[[str], int]:
 
 
 def whole(least: int) -> Callable[[str], int]:
-    """A reader of whole numbers."""
+    """A parser of integers from `least` to below 10^9."""
 
     def read(text: str) -> int:
         n = int(text)
@@ -52,7 +51,7 @@ def whole(least: int) -> Callable[[str], int]:
 
 
 def option(read: Callable[[str], Any]) -> Callable[[str], Any]:
-    """What a reader of an option's text refuses, in its own words."""
+    """Makes argparse print read()'s own error message."""
 
     def get(text: str) -> Any:
         try:
@@ -66,18 +65,18 @@ def option(read: Callable[[str], Any]) -> Callable[[str], Any]:
 def add_model(
     p: argparse.ArgumentParser, dtype: str, name: str, device: bool = True
 ) -> None:
-    """--dtype, --device (where sessions on the CPU do not attend), --name and
-    --quiet. dtype: the help of the first; name: where the name is used."""
+    """Adds --dtype, --device (not if sessions attend, on the CPU), --name and
+    --quiet. dtype: help for --dtype. name: what --name is used for."""
     add = p.add_argument
     add("--dtype", choices=["auto", "f32", "bf16", "f16"], default="auto",
         help=f"{dtype} (default: the model's own; f32 of a .gguf)")  # fmt: skip
     if device:
-        add("--device", help="of the model, such as cuda:0 (default: cpu)")
+        add("--device", help="device such as cuda:0 (default: cpu)")
     add("--name", help=f"name of the model{name} (default: the name of its "
         "folder or file, or on the hub)")  # fmt: skip
     add("-q", "--quiet", action="store_true", help="no progress bar")
 
 
 def say_as(name: str) -> Callable[..., None]:
-    """print() on standard error, behind the command's name."""
+    """print() to standard error, after the command's name."""
     return functools.partial(print, name + ":", file=sys.stderr, flush=True)

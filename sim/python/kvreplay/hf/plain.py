@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Is what a Hugging Face model attends with what a trace or a session can hold:
-plain causal attention of one sequence, by keys that are turned once? What is
-not is a ValueError of one sentence, as early as it can be told, for kvreplay
-has no arithmetic for it."""
+"""Checks that a model's attention is what traces and sessions can hold: plain
+causal attention of one sequence, with keys rotated once. Anything else is a
+ValueError, as early as possible."""
 
 from __future__ import annotations
 
@@ -12,21 +11,21 @@ import torch
 
 from .model import LayerCall, decoder_of, layer_of, need
 
-# Arguments of attention functions that make it another attention.
+# Arguments of attention functions that change the arithmetic.
 OTHERS = (
     "softcap s_aux sinks position_bias indices block_indices cu_seq_lens_q"
 ).split()
-# Layers that are plain as long as their mask hides nothing.
+# Layers that are plain if their mask hides nothing.
 TYPES = {"attention", "full_attention", "sliding_attention"}
 TYPES |= {"chunked_attention"}
-# Layers that do not attend: a trace goes without them, a session cannot.
+# Layers without attention. A trace leaves them out; a session cannot.
 STATES = {"linear_attention", "mamba", "mamba2", "conv", "recurrent"}
-# Where attention functions, their modules and configurations have a window.
+# The names of a window in calls, modules and configurations.
 WINDOWS = "sliding_window", "attention_chunk_size"
 
 
 def check_ids(ids: Any, prompt_len: int) -> None:
-    """Tokens [1, T], of which some are the prompt."""
+    """ValueError unless ids are [1, T] and prompt_len fits them."""
     shape: Any = getattr(ids, "shape", None)
     need(
         shape is not None,
@@ -46,7 +45,7 @@ def check_ids(ids: Any, prompt_len: int) -> None:
 
 
 def check_layers(model: Any, known: Collection[str] = TYPES) -> None:
-    """ValueError where the configuration names other types of layers."""
+    """ValueError if the configuration names layers of other types."""
     config = model.config.get_text_config()
     kinds: Any = getattr(config, "layer_types", None) or ()
     others = sorted({*kinds} - {*known})
@@ -54,13 +53,13 @@ def check_layers(model: Any, known: Collection[str] = TYPES) -> None:
 
 
 def stateful(model: Any) -> bool:
-    """Does it remember by more than keys and values?"""
+    """Does the model have a state besides keys and values?"""
     both = model, decoder_of(model)
     return any(getattr(x, "_is_stateful", False) for x in both)
 
 
 def check_stateless(model: Any) -> None:
-    """ValueError where the model remembers by more than keys and values."""
+    """ValueError if the model has a state besides keys and values."""
     need(
         not stateful(model),
         f"{type(model).__name__} keeps a recurrent state, which a cache of "
@@ -71,7 +70,7 @@ def check_stateless(model: Any) -> None:
 
 
 def original_length(config: Any) -> int:
-    """Of a configuration with longrope: where long factors take over."""
+    """The length beyond which a configuration uses longrope's long factors."""
     said = getattr(config, "rope_parameters", None) or {}
     for x in said, *(y for y in said.values() if isinstance(y, dict)):
         if "original_max_position_embeddings" in x:
@@ -83,8 +82,8 @@ def original_length(config: Any) -> int:
 
 
 def turned_otherwise_from(model: Any) -> Optional[tuple[int, bool]]:
-    """The number of tokens beyond which a forward turns all of its keys by
-    other frequencies, and whether these go on changing with each; or None."""
+    """(number of tokens beyond which a forward pass rotates all keys by other
+    frequencies, do these change with every further token?), or None."""
     for rope in decoder_of(model).modules():
         kinds = getattr(rope, "rope_type", "")
         for kind in kinds.values() if isinstance(kinds, dict) else [kinds]:
@@ -96,7 +95,7 @@ def turned_otherwise_from(model: Any) -> Optional[tuple[int, bool]]:
 
 
 def check_turned_once(model: Any, prompt_len: int, n_tokens: int) -> None:
-    """Would the prompt alone have had the keys that it has in all n_tokens?"""
+    """ValueError if the prompt's keys would differ from those in n_tokens."""
     limit, each = turned_otherwise_from(model) or (n_tokens, False)
     need(
         n_tokens <= limit
@@ -112,9 +111,8 @@ def check_turned_once(model: Any, prompt_len: int, n_tokens: int) -> None:
 def window_of(
     module: Any, kwargs: Mapping[str, Any]
 ) -> tuple[Optional[int], bool]:
-    """How many tokens a layer with a window sees, and whether that is by chunks
-    of tokens; None, False where it says none: what it is called with before
-    what it has, and that before what all have."""
+    """(how many tokens a layer sees, is it by chunks?); (None, False) if all.
+    Decided by the call, else the module, else the configuration."""
     config = getattr(module, "config", None)
     kinds = getattr(config, "layer_types", None)
     full = kinds and "full" in kinds[layer_of(module)]
@@ -129,10 +127,10 @@ def window_of(
 def shows(
     mask: torch.Tensor, n: int, n_seen: int, window: Optional[int] = None
 ) -> bool:
-    """Does the mask of the last n of n_seen tokens show each the tokens up to
-    its own, `window` of them at most (None: all), and no others?"""
+    """Does the mask of the last n of n_seen tokens show exactly the tokens up
+    to each one's own, at most `window` of them (None: all)?"""
     sees = mask if mask.dtype == torch.bool else mask == 0
-    for first in range(0, n, 1024):  # rows at a time: a mask is large
+    for first in range(0, n, 1024):  # in parts, because a mask is large
         part = sees[..., first : first + 1024, :n_seen]
         at = torch.arange(part.shape[-2], device=mask.device)[:, None]
         back = at + (n_seen - n + first)
@@ -144,8 +142,8 @@ def shows(
 
 
 def check_mask(x: LayerCall, n_seen: int, window: Optional[int] = None) -> None:
-    """Nothing but causality, and the window that the caller can have, is in the
-    mask of the last of n_seen tokens."""
+    """ValueError unless the mask of the last of n_seen tokens is causal, with
+    at most the window that the caller supports."""
     window = window if window and window < n_seen else None
     mask, n, layer = x.mask, x.q.shape[2], x.layer
     said, chunks = window_of(x.module, x.more)
@@ -179,8 +177,8 @@ def check_plain(
     window: Optional[int] = None,
     known: Collection[str] = (),
 ) -> None:
-    """Each of the last of n_seen tokens attends to all before it, or to as
-    many as `window` says. known: arguments of OTHERS that the caller has."""
+    """ValueError unless the last of n_seen tokens attend to all before them, or
+    to `window` of them. known: arguments of OTHERS that the caller supports."""
     (batch, _, n, _), kwargs = x.q.shape, x.more
     need(
         batch == sequences,
@@ -188,7 +186,7 @@ def check_plain(
     )
     names = [y for y in OTHERS if y not in known and kwargs.get(y) is not None]
     names += ["dropout"] if kwargs.get("dropout") else []
-    causal = kwargs.get("is_causal")  # None: as torch's own attention takes it
+    causal = kwargs.get("is_causal")  # None: see torch's own attention
     causal = getattr(x.module, "is_causal", True) if causal is None else causal
     if x.mask is None and n > 1 and not causal:
         names += ["is_causal=False, so it sees later tokens"]

@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a Hugging Face model turns its keys by their position (RoPE): found in
-its modules, and proven by what its keys do. For recording (record/layers.py),
-session.py and kvpress/. Needs torch.
+"""Finds how a Hugging Face model rotates its keys by position (RoPE). For
+record/layers.py, session.py and kvpress/. Needs torch.
 
-A rotation is taken only where it is proven. A prompt of one token, PROBE times
-over, goes through the model while every attention is given the same input at
-every position. Its keys then differ by their positions alone, so key t must be
-key 0 turned by t times the frequencies. A head may be turned in part: the other
-channels must then be the same at every position.
-"""
+A rotation counts only if it is proven. The proof runs a prompt of one token,
+repeated PROBE times, while every layer gets the same input at all positions. So
+keys differ only by position: key t must be key 0 rotated by t times the
+frequencies. Channels that do not rotate must be equal at all positions."""
 
 from __future__ import annotations
 
@@ -21,20 +18,20 @@ import torch
 from ..trace import partial_rope
 from .model import LayerCall, attending, decoder_of, register
 
-PROBE = 48  # tokens of the prompt that proves a rotation
+PROBE = 48  # tokens in the prompt of the proof
 
 
 class Rope(NamedTuple):
-    """The rotation of some layers, as a trace says it (traces/README.md)."""
+    """The rotation of some layers, as in a trace (traces/README.md)."""
 
-    freq: Optional[np.ndarray]  # float32 [d / 2], 0 of a pair that stands still
-    paired: bool  # turns (2i, 2i + 1), `interleaved`; else (i, i + d/2), `half`
-    factor: float  # that is inside q and k already
-    # int [d]: q[..., channels] and k[..., channels] are turned so; None: as is
+    freq: Optional[np.ndarray]  # float32 [d / 2]; 0: a pair does not rotate
+    paired: bool  # pairs (2i, 2i + 1), `interleaved`; else (i, i + d/2), `half`
+    factor: float  # q and k already contain it
+    # int [d]: the order of channels that has this layout; None: the model's
     channels: Optional[np.ndarray] = None
 
     def same(self, other: "Rope") -> bool:
-        """But for the frequencies: the same layout, factor and channels?"""
+        """Are layout, factor and channels the same?"""
         return (self.paired, self.factor) == (other.paired, other.factor) and (
             np.array_equal(self.channels, other.channels)
             if self.channels is not None and other.channels is not None
@@ -42,8 +39,8 @@ class Rope(NamedTuple):
         )
 
     def behind(self, old: int, new: int) -> "Rope":
-        """Of heads whose first `old` channels do not turn, the rotation of
-        heads with `new` others in their place; UNPROVEN of any other heads."""
+        """For heads whose first `old` channels do not rotate: the rotation with
+        `new` such channels instead. UNPROVEN for other heads."""
         freq, channels = self.freq, self.channels
         if freq is None or not self.paired or old % 2 or new % 2:
             return UNPROVEN
@@ -57,7 +54,7 @@ class Rope(NamedTuple):
         return self._replace(freq=freq, channels=channels)
 
     def still(self) -> "Rope":
-        """The rotation that turns nothing, in the same layout."""
+        """The same layout without any rotation."""
         return self._replace(freq=np.zeros_like(self.freq))
 
 
@@ -65,8 +62,8 @@ UNPROVEN = Rope(None, False, 1.0)
 
 
 def frequencies(module: Any) -> Iterator[Tuple[np.ndarray, float]]:
-    """(frequencies, factor) that a module turns by, if they stand still: one,
-    or one for each type of layer (full_attention_inv_freq, ..)."""
+    """A module's fixed (frequencies, factor): one, or one for each type of
+    layer (full_attention_inv_freq, ..)."""
     for name in sorted({*vars(module), *getattr(module, "_buffers", ())}):
         x = getattr(module, name, None)
         if not name.endswith("inv_freq") or "original" in name or x is None:
@@ -81,15 +78,15 @@ def frequencies(module: Any) -> Iterator[Tuple[np.ndarray, float]]:
 
 
 def ropes_of(model: Any) -> List[Tuple[np.ndarray, float]]:
-    """What all modules of a model turn by: [(frequencies, factor)]."""
+    """The [(frequencies, factor)] of all modules of a model."""
     return [y for x in decoder_of(model).modules() for y in frequencies(x)]
 
 
 def one_input(
     module: Any, args: Tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Tuple[Tuple[Any, ...], Dict[str, Any]]:
-    """A hook before a module of a layer: what comes in is the first token's at
-    every position, whatever the layers before it made of positions."""
+    """A hook before a layer's module: copies the first token's input to all
+    positions, so that earlier layers' use of positions does not matter."""
 
     def constant(x: Any) -> Any:
         known = torch.is_tensor(x) and x.dim() == 3 and x.is_floating_point()
@@ -104,8 +101,8 @@ def one_input(
 
 
 def keys_of_one_token(model: Any) -> Dict[int, List[np.ndarray]]:
-    """{layer: the keys float32 [PROBE, d] of each KV head} of a prompt that is
-    one token over and over; {} where no module has frequencies to turn by."""
+    """{layer: each KV head's keys, float32 [PROBE, d]} for a prompt that
+    repeats one token; {} if no module has frequencies."""
     keys: Dict[int, List[np.ndarray]] = {}
     if not ropes_of(model):
         return keys
@@ -117,7 +114,7 @@ def keys_of_one_token(model: Any) -> Dict[int, List[np.ndarray]]:
 
     register("kvprobe", attend)
     pad = getattr(model.config.get_text_config(), "pad_token_id", None)
-    token = 1 + (pad == 1)  # padding may have no embedding
+    token = 1 + (pad == 1)  # the padding token may have no embedding
     with attending(model, "kvprobe") as decoder, torch.no_grad():
         hooks = [
             x.register_forward_pre_hook(one_input, with_kwargs=True)
@@ -136,10 +133,10 @@ def keys_of_one_token(model: Any) -> Dict[int, List[np.ndarray]]:
 def turned(
     keys: np.ndarray, freq: np.ndarray, paired: bool, by: Any
 ) -> np.ndarray:
-    """Keys [tokens, d] turned further by so many positions [tokens]."""
+    """Keys [tokens, d], each rotated by `by` [tokens] positions."""
     angle = np.asarray(by)[:, None] * freq.astype(np.float64)
     cos, sin, out = np.cos(angle), np.sin(angle), np.empty(keys.shape)
-    half = keys.shape[1] // 2  # the first of each pair, and the second:
+    half = keys.shape[1] // 2  # the first and the second of each pair:
     a, b = slice(0, half), slice(half, None)
     if paired:
         a, b = slice(0, None, 2), slice(1, None, 2)
@@ -149,7 +146,7 @@ def turned(
 
 
 def turns(keys: np.ndarray, rope: Rope, near: float) -> bool:
-    """Is this the rotation of the keys [PROBE, d] of a prompt of one token?"""
+    """Do the keys [PROBE, d] of one token have this rotation?"""
     if rope.freq is None or keys.shape[1] != 2 * len(rope.freq):
         return False
     if rope.channels is not None:
@@ -162,8 +159,8 @@ def turns(keys: np.ndarray, rope: Rope, near: float) -> bool:
 def placed(
     d: int, freq: np.ndarray, paired: bool, factor: float
 ) -> Iterator[Rope]:
-    """The ways in which these frequencies can turn heads of d channels: all of
-    a head, its first channels (Phi, GLM) or its last (DeepSeek)."""
+    """The possible rotations of heads with d channels by these frequencies: of
+    all channels, the first ones (Phi, GLM), or the last ones (DeepSeek)."""
     rest = d - 2 * len(freq)
     if rest < 0 or d % 2:
         return
@@ -184,21 +181,20 @@ def placed(
 
 
 def proven(model: Any, keys: Sequence[np.ndarray]) -> Rope:
-    """The one rotation that all keys [PROBE, d] of a prompt of one token have;
-    UNPROVEN where there is none. A rotation the other way round, as some models
-    have it, is one by negative frequencies."""
+    """The only rotation that fits all keys [PROBE, d] of one token, else
+    UNPROVEN. Negative frequencies rotate backwards, as some models do."""
     near, found = max(1e-3, 8 * torch.finfo(model.dtype).eps), {}
     for freq, factor in ropes_of(model) if keys else ():
         for sign, paired in ((1, False), (1, True), (-1, False), (-1, True)):
             for x in placed(keys[0].shape[1], sign * freq, paired, factor):
                 if x.freq is not None and all(turns(k, x, near) for k in keys):
                     found[x.freq.tobytes(), paired, factor] = x
-    # Keys of zeros fit every way to turn them, and prove none.
+    # Keys of zeros fit any rotation, so they prove none.
     return [*found.values()][0] if len(found) == 1 else UNPROVEN
 
 
 def unturned(model: Any, keys: Sequence[np.ndarray]) -> bool:
-    """Are keys the same at every position, and not zero: without RoPE?"""
+    """Are keys equal at every position and not zero, as without RoPE?"""
     near = max(1e-3, 8 * torch.finfo(model.dtype).eps)
     return bool(keys) and all(
         0 < abs(k).max() and (abs(k - k[:1]) <= near * abs(k).max()).all()
@@ -209,10 +205,9 @@ def unturned(model: Any, keys: Sequence[np.ndarray]) -> bool:
 def rotation(
     model: Any, layers: Optional[Sequence[int]] = None
 ) -> Tuple[Optional[np.ndarray], bool, float]:
-    """RoPE's d/2 frequencies, whether it pairs 2i with 2i+1, and the factor
-    inside q and k, for those who take q and k with their channels in the
-    model's order; None, False, 1 where that is not proven of each of the layers
-    (None: of all). Methods that re-index then refuse."""
+    """RoPE's d/2 frequencies, whether they pair 2i with 2i+1, and the factor in
+    q and k, for the model's order of channels. (None, False, 1) if not proven
+    for all `layers` (None: every layer): methods that re-index then refuse."""
     of = keys_of_one_token(model)
     rope = proven(model, [
         k for l in sorted(of) if layers is None or l in layers for k in of[l]

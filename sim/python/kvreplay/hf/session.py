@@ -4,10 +4,11 @@
     python -m kvreplay.hf.session MODEL quest:page=16:skip=0 256 "Once upon" 32
 
 256 is the budget (- for a method without one), and the model adds 32 tokens.
-Any decoder with the attention interface works under any method, exactly and in
-closed loop: it feels the approximation. Batch 1, greedy or sampled, on any
-device; attention runs on the CPU. RECORD.md says how close `dense` is to the
-model's own attention, and what a session costs. In your own program:
+Any decoder with the attention interface works with any method, exactly and in
+closed loop: the approximation affects the next tokens. Batch 1, greedy or
+sampled, on any device; attention runs on the CPU. RECORD.md says how close
+`dense` is to the model's own attention, and what a session costs. In your own
+program:
 
     cache = SessionCache(model, "h2o", 256, room=4096)
     model.set_attn_implementation("kvsession")  # or load the model with it
@@ -20,7 +21,7 @@ prompt, feed it once in a forward pass, then
     for question in questions:
         with cache.fork() as own: model.generate(question, cache=own, ...)
 
-SessionCache.of(model, session) uses a session that you fed otherwise.
+SessionCache.of(model, session) uses a session that you have already fed.
 
 The first forward pass is the prompt. Its tokens see all tokens before them
 exactly, without the rounding of the model's own kernel, and methods compress at
@@ -42,7 +43,7 @@ from .text import arguments, load, require, run
 
 if __name__ == "__main__":
     require("numpy", "torch", "transformers")
-    # torch's threads do not spin while ours work.
+    # torch's threads sleep while ours work.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import numpy as np
@@ -59,10 +60,10 @@ from .plain import turned_otherwise_from, window_of
 
 
 def variant_of(model: Any, n_tokens: int) -> dict[str, Any]:
-    """Layers.session() of these tokens, seen by one forward of two; without the
-    rotation where that is of channels in another order."""
+    """Layers.session() for so many tokens, found by one forward pass of two
+    tokens. Without the rotation if that needs channels in another order."""
     pad = getattr(model.config.get_text_config(), "pad_token_id", None)
-    two = 1 + (pad == 1), 2 + (pad in (1, 2))  # padding may have no embedding
+    two = 1 + (pad == 1), 2 + (pad in (1, 2))  # padding can lack an embedding
     layers = Layers(model, torch.as_tensor(np.array([two])).to(model.device))
     found = layers.session(n_tokens)
     if layers.rotation([*range(layers.n)]).rope.channels is not None:
@@ -71,12 +72,12 @@ def variant_of(model: Any, n_tokens: int) -> dict[str, Any]:
 
 
 class SessionCache(DynamicCache):
-    """Holds no tensor: the session does. Opened by the first prompt."""
+    """Holds no tensors: the session does. The first prompt opens it."""
 
-    # The cache that a layer updated, until the attention function that comes
-    # next takes it: nothing else tells that whose tokens it has.
+    # The cache that a layer has updated, until its attention function takes it.
+    # Nothing else says which cache the function's call belongs to.
     updated: Any = None
-    is_linear = [False]  # no layer's; of none transformers 5.24 would go by all
+    is_linear = [False]  # transformers 5.24 applies all() to it: not empty
 
     def __init__(
         self,
@@ -94,7 +95,7 @@ class SessionCache(DynamicCache):
         self.model, self.method, self.budget = model, method, budget
         self.room, self.prompt_len = room, prompt_len
         self.variant = variant_of(model, room)
-        self.first = 0  # tokens of the first forward
+        self.first = 0  # tokens in the first forward pass
         self.reset()
         if not isinstance(model.generate, functools.partial):
             model.generate = functools.partial(generate, model.generate)
@@ -103,10 +104,9 @@ class SessionCache(DynamicCache):
     def of(
         cls, model: Any, session: Session, ids: Optional[torch.Tensor] = None
     ) -> SessionCache:
-        """The cache of a session that was fed already, at least its prompt, of
-        all layers alike: the tokens that come next go on from there. ids
-        [1, tokens]: what it was fed, which generate() compares with its own;
-        None: nobody looks. The cache closes the session."""
+        """The cache of a session whose layers have all seen the prompt and
+        equally many steps. ids [1, tokens]: what it was fed, for generate() to
+        check, or None. The cache closes the session."""
         seen = set(session.seen.values())
         need(
             len(seen) == 1 and min(seen) >= session.prompt_len,
@@ -133,17 +133,16 @@ class SessionCache(DynamicCache):
         return cache
 
     def fork(self) -> SessionCache:
-        """A second cache in the state of this one (Session.fork): each answer
-        to a prompt that was fed once has one of its own."""
+        """A second cache in the same state, for another answer."""
         session, other = self.session, copy(self)
         need(session, "no tokens were seen; run a forward over the prompt "
              "first")
-        assert session  # as need() has just seen
+        assert session  # need() has checked it
         other.session, other.seen = session.fork(), dict(self.seen)
         return other
 
     def close(self) -> None:
-        """Frees what the session holds; the cache has then seen nothing."""
+        """Frees the session. The cache has then seen nothing."""
         if self.session:
             self.session.close()
         self.reset()
@@ -176,10 +175,10 @@ class SessionCache(DynamicCache):
         )
         self.check_layer(layer_idx, n)
         self.seen[layer_idx], SessionCache.updated = n, self
-        return key_states, value_states  # the new tokens alone
+        return key_states, value_states  # only the new tokens
 
     def check_layer(self, layer: int, n: int) -> None:
-        """May this layer come to n tokens?"""
+        """ValueError if this layer cannot grow to n tokens."""
         config = self.model.config.get_text_config()
         self.first = self.first or n
         need(
@@ -214,7 +213,7 @@ class SessionCache(DynamicCache):
     reorder_cache = batch_repeat_interleave = batch_select_indices = crop
 
     def reset(self) -> None:
-        """Nothing was seen. ids: what generate() began or ended with."""
+        """Forgets everything. ids: what generate() began or ended with."""
         self.session: Optional[Session] = None
         self.seen: dict[int, int] = {}
         self.ids: Optional[torch.Tensor] = None
@@ -223,10 +222,10 @@ class SessionCache(DynamicCache):
     def begin(
         self, ids: torch.Tensor, mask: Optional[torch.Tensor]
     ) -> Optional[torch.Tensor]:
-        """Do ids [1, n], given to generate(), go on from what was seen?"""
+        """Checks that ids [1, n] for generate() continue what was seen."""
         n = self.get_seq_length()
         if mask is not None and n and mask.shape[1] == n + ids.shape[1]:
-            return None  # the new ones alone, and a mask that counts all
+            return None  # only new ids; the mask counts all tokens
         old = ids[:, :0] if self.ids is None else self.ids[:, :n].to(ids.device)
         need(
             ids.shape[1] > n and torch.equal(ids[:, : old.shape[1]], old),
@@ -255,8 +254,8 @@ class SessionCache(DynamicCache):
 def generate(
     own: Callable[..., Any], inputs: Any = None, *args: Any, **kwargs: Any
 ) -> Any:
-    """model.generate, which sees the ids that a session goes on from, by
-    whatever keyword it is given: past_key_values, or cache."""
+    """model.generate that also checks and keeps the ids of a SessionCache,
+    whether its keyword is past_key_values or cache."""
     caches = [x for x in kwargs.values() if isinstance(x, SessionCache)]
     ids = kwargs.get("input_ids", inputs)
     if not caches or ids is None:
@@ -278,8 +277,8 @@ def generate(
 
 
 def session_attention(x: LayerCall) -> torch.Tensor:
-    """The attention function "kvsession" of transformers: feeds the session of
-    the cache that this layer has just updated, and gives its outputs."""
+    """The attention function "kvsession" for transformers. Feeds the session of
+    the cache that this layer has just updated; returns its outputs."""
     cache, SessionCache.updated = SessionCache.updated, None
     need(
         cache is not None,
@@ -299,14 +298,14 @@ def session_attention(x: LayerCall) -> torch.Tensor:
         f"{cache.geometry}, but a session has only one of each; use another "
         "model",
     )
-    # What is left of the prompt is one block, decode steps are one by one.
+    # The rest of the prompt is one block. Decode steps are single tokens.
     first = min(n, max(1, cache.prompt - session.seen.get(layer, 0)))
     out = [
         session.block(layer, q[:, t:end], k[:, t:end], v[:, t:end], out=True)
         for t, end in [(0, first), *((t, t + 1) for t in range(first, n))]
     ]
     seen = min(session.seen.values())
-    if seen == cache.seen[layer] and seen >= cache.prompt:  # the last layer
+    if seen == cache.seen[layer] and seen >= cache.prompt:  # last layer
         session.end_step(seen)
     o = np.ascontiguousarray(np.concatenate(out, 1).transpose(1, 0, 2))
     made = torch.from_numpy(o)[None]
@@ -317,7 +316,7 @@ register("kvsession", session_attention)
 
 
 def main() -> None:
-    """The command line: see above."""
+    """The command line."""
     a = arguments(__doc__, "model", "method", "budget", "prompt", new=32)
     model, tokens, ids = load(
         a.model, a.prompt, attn_implementation="kvsession"

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command lines of the modules that run a Hugging Face model: a text as
-its tokens, and failures as one sentence and an exit code of kvreplay (2 a
-wrong command line, 3 a bad model, text or trace, 4 a missing package, memory or
-disk, 130 interrupted). Needs neither torch nor transformers until a model is
-loaded."""
+"""Shared by commands that run a Hugging Face model: text as tokens, and
+failures as one sentence and an exit code of kvreplay (2 wrong command line, 3
+bad model, text or trace, 4 missing package, memory or disk, 130 interrupted).
+Needs torch and transformers only to load a model."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ import unicodedata
 from typing import Any, Callable, Mapping
 
 FULL = errno.ENOSPC, errno.EDQUOT, errno.ENOMEM
-# Options of programs that record: {name: help}.
+# Options of commands that record: {name: help}.
 NAME = {"name": "name of the model in the trace (default: MODEL)"}
 
 
@@ -28,8 +27,8 @@ def arguments(
     flags: Mapping[str, str] = {},
     **last: Any,
 ) -> argparse.Namespace:
-    """The command line: texts by name, then texts and numbers that have a
-    default; options are texts, None where not given; flags are given or not."""
+    """Parses the command line: positional texts by name, then `last` with
+    defaults. options have a text, None if absent; flags are true or false."""
     p = argparse.ArgumentParser(
         prog=program(), description=doc,
         formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
@@ -50,15 +49,14 @@ def arguments(
 
 
 def program() -> str:
-    """What the program is called: of a package its name, not __main__.py; of
-    kvreplay-record how it is typed, kvreplay record."""
+    """The program's name: a package's, not __main__.py; `kvreplay record`."""
     folder, name = os.path.split(sys.argv[0])
     name = os.path.basename(folder) if name == "__main__.py" else name
     return name.replace("kvreplay-", "kvreplay ")
 
 
 def missing(*packages: str) -> None:
-    """ImportError that says what to install, where one is missing."""
+    """ImportError that says what to install, if a package is missing."""
     lacks = [x for x in packages if importlib.util.find_spec(x) is None]
     if lacks:
         raise ImportError(
@@ -67,10 +65,10 @@ def missing(*packages: str) -> None:
 
 
 def packages_for(model: str) -> None:
-    """ImportError where one is missing that loads this model. Called before
-    torch is imported, whose threads then do not spin while they wait: on a busy
-    machine that would be most of the processor time. The bar of reading a GGUF
-    file is tqdm's own, which this alone stops; a download keeps its."""
+    """ImportError if a package that loads this model is missing. Call it before
+    importing torch: then torch's threads do not spin while they wait, which on
+    a busy machine would take most of the processor time. Also hides the
+    progress bar for GGUF files, but not that of downloads."""
     missing("numpy", "torch", "transformers")
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     if model.endswith(".gguf") and os.path.exists(model):
@@ -79,21 +77,20 @@ def packages_for(model: str) -> None:
 
 
 def require(*packages: str) -> None:
-    """Leaves the program where one is missing: 4 and a sentence."""
+    """Exits with code 4 and a sentence if a package is missing."""
     code = run(lambda: missing(*packages))
     if code:
         sys.exit(code)
 
 
 def reason(e: BaseException) -> str:
-    """The sentence of an exception."""
+    """An exception's sentence."""
     of = failure(e)
     return of[1] if of else str(e)
 
 
 def failure(e: BaseException) -> tuple[int, str] | None:
-    """The exit code of an exception and its sentence; None of what is none of
-    ours, a fault of the program."""
+    """An exception's exit code and sentence; None for a bug in the program."""
     said = " ".join(str(e).split())
     if isinstance(e, KeyboardInterrupt):
         return 130, "interrupted; finished results are kept"
@@ -110,17 +107,16 @@ def failure(e: BaseException) -> tuple[int, str] | None:
     if isinstance(e, (ValueError, NotImplementedError)):
         return 3, said
     code = getattr(e, "code", None)
-    if isinstance(code, int):  # of the session; 6: refused
+    if isinstance(code, int):  # a SessionError; 6: refused
         return 3 if code == 6 else code, said
-    # Of torch, by its name: it need not be there.
+    # By name, because torch may not be installed.
     lacks = "OutOfMemory" in type(e).__name__ or "allocate" in said
     return (4, said) if lacks and isinstance(e, RuntimeError) else None
 
 
 def run(main: Callable[[], int | None], name: str | None = None) -> int:
-    """main(), which returns an exit code or None; of its failure one line on
-    standard error, and the code. name: what the line begins with, else
-    program()."""
+    """Runs main(), which returns an exit code or None. A failure prints one
+    line, after name (default: program()), and returns its code."""
     try:
         return main() or 0
     except (Exception, KeyboardInterrupt) as e:
@@ -132,7 +128,7 @@ def run(main: Callable[[], int | None], name: str | None = None) -> int:
 
 
 def check_folder(*paths: str) -> None:
-    """Before anything is computed: is there a folder to write each into?"""
+    """ValueError if a file cannot be written there. Call it early."""
     for path in paths:
         folder = os.path.dirname(path) or "."
         if not os.path.isdir(folder):
@@ -143,25 +139,24 @@ def check_folder(*paths: str) -> None:
 
 
 def folded(text: str) -> str:
-    """A text without case, accents and compatible forms of characters."""
+    """A text without case, accents and compatibility forms."""
     text = unicodedata.normalize("NFKD", text.casefold())
     return "".join(x for x in text if not unicodedata.combining(x))
 
 
 def plain(text: str) -> str:
-    """A text without what tokenizers may change and document: these, and
-    blanks."""
+    """The folded text without blanks: what a tokenizer must preserve."""
     return "".join(folded(text).split())
 
 
 @functools.lru_cache(None)
 def say_once(sentence: str) -> None:
-    """On standard error, behind the program's name."""
+    """Prints to standard error, after the program's name."""
     print(f"{program()}: {sentence}", file=sys.stderr, flush=True)
 
 
 def frame(tokenizer: Any) -> tuple[list[int], list[int]]:
-    """The tokens that a tokenizer puts before and behind every text."""
+    """The tokens that a tokenizer puts before and after every text."""
     bare = tokenizer("a", add_special_tokens=False)["input_ids"]
     ids = tokenizer("a", add_special_tokens=True)["input_ids"]
     n = len(bare)
@@ -172,9 +167,9 @@ def frame(tokenizer: Any) -> tuple[list[int], list[int]]:
 
 
 def tokenized(tokenizer: Any, text: str, special: bool) -> list[int]:
-    """The tokens of a text that goes on. special: with those that begin every
-    text, if any do; once where the text begins with them itself, and without
-    those that end every text."""
+    """A text's tokens. special: with the tokens that begin every text, if any,
+    but only once if the text already contains them. Never with those that end
+    every text, because the text continues."""
     ids: list[int] = tokenizer(text, add_special_tokens=special)["input_ids"]
     first, last = frame(tokenizer) if special else ([], [])
     if last and ids[-len(last) :] == last:
@@ -192,9 +187,9 @@ def tokenized(tokenizer: Any, text: str, special: bool) -> list[int]:
 def encode(
     name: str, tokenizer: Any, text: str, size: int, special: bool = True
 ) -> list[int]:
-    """tokenized() of the text, which must come back from them: a folder without
-    its tokenizer may load as one that loses what it is given. name: the
-    model's, for sentences; size: tokens that the model knows."""
+    """tokenized(), after a check that the tokens decode to the text: a folder
+    without its tokenizer can load as a tokenizer that loses text. name: the
+    model's, for messages. size: its vocabulary."""
     bare = tokenizer(text, add_special_tokens=False)["input_ids"]
     want, back = plain(text), plain(tokenizer.decode(bare))
     if want != back:
@@ -216,8 +211,8 @@ def encode(
 
 
 def load(name: str, text: str | None, **more: Any) -> tuple[Any, Any, Any]:
-    """The model, its tokenizer, and a text as its tokens [1, n]; without a text
-    None for both. more: as kvreplay.hf.load.load() takes it."""
+    """The model, its tokenizer, and the text's tokens [1, n]. Without a text
+    the last two are None. more: for kvreplay.hf.load.load()."""
     from .load import load
 
     model, tokenizer = load(name, tokenizer=text is not None, **more)
@@ -231,14 +226,14 @@ def load(name: str, text: str | None, **more: Any) -> tuple[Any, Any, Any]:
 
 
 def go_on(model: Any, ids: Any, new: int) -> Any:
-    """The ids [1, n] and `new` tokens that the model adds, greedily."""
+    """Greedy generation: ids [1, n] followed by at most `new` tokens."""
     from .load import greedy
 
     return greedy(model, ids, new)
 
 
 def read_text(path: str) -> str:
-    """A file in UTF-8; ValueError, of one sentence, of another."""
+    """A file's text. ValueError if it is not UTF-8."""
     try:
         with open(path, encoding="utf-8") as f:
             return f.read()

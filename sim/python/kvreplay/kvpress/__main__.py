@@ -35,14 +35,14 @@ FLAGS = {"scores": "write the press's scores instead of its decisions"}
 
 
 def decided(lists: Lists, trace: Trace) -> None:
-    """Says how many tokens lanes hold after the prompt and at the end."""
+    """Prints how many tokens lanes hold after the prompt and at the end."""
     for step in sorted({trace.prompt_len, *[*lists[trace.layers[0]]][-1:]}):
         held = [len(x) for l in lists.values() for x in l.get(step, ())]
         print(f"after {step} tokens lanes hold {min(held)} to {max(held)}")
 
 
 def main() -> int:
-    """The command line: see above. Returns the exit code."""
+    """The command line. Returns the exit code."""
     a = arguments(
         __doc__, "model", "press", "trace", "decisions", options=NAME,
         flags=FLAGS, text="", new=64,
@@ -50,7 +50,7 @@ def main() -> int:
     check_folder(a.trace, a.decisions)
     try:
         press = make_press(a.press)
-    except ValueError as e:  # a wrong command line, not a bad file
+    except ValueError as e:  # a wrong command line, so code 2, not 3
         print(f"{program()}: {e}", file=sys.stderr)
         return 2
     model, tokenizer, ids = load(a.model, read_text(a.text) if a.text else None)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a model's attention is called with, while a press holds it: the model's
-own attention function is wrapped, whatever its name, so that masks and kernels
-stay its own. Outside of `watched` nothing is changed."""
+"""Intercepts the attention calls of a model while a press is active. Wraps the
+model's attention function, whatever its name, so that it keeps its masks and
+kernels. Changes nothing outside of `watched`."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from transformers.models.gemma3.modeling_gemma3 import Gemma3Attention
 
 from ..hf.model import LayerCall
 
-# An attention function of transformers: (module, query [1, heads, n, d],
+# transformers' attention functions: (module, query [1, heads, n, d],
 # key [1, KV heads, seen, d], value, mask, ..) to ([1, n, heads, d_v], weights).
 Attention = Callable[..., tuple[Tensor, Any]]
-OWNER = "kvreplay_press"  # attribute of a watched attention module: who watches
+OWNER = "kvreplay_press"  # attribute of an attention module: its press
 
 
 def attention_modules(model: PreTrainedModel) -> dict[int, nn.Module]:
-    """{layer: its attention} of those that presses compress: as kvpress, all
-    but Gemma 3's layers with a sliding window."""
+    """{layer: attention module} that presses compress. Like kvpress, leaves out
+    Gemma 3's layers with a sliding window."""
     inner = getattr(model.model, "language_model", model.model)
     own = [x.self_attn for x in inner.layers]
     return {
@@ -56,12 +56,13 @@ def _wrapped(own: Attention) -> Attention:
 
 @contextlib.contextmanager
 def watched(model: PreTrainedModel, owner: Any) -> Iterator[None]:
-    """While it lasts owner.attend(own, call) takes the place of the attention
-    `own` of the layers that presses compress."""
+    """Within this context owner.attend(own, call) replaces the attention `own`
+    of the layers that presses compress."""
     modules = attention_modules(model)
     name = model.config.get_text_config()._attn_implementation
     source = sys.modules[type(next(iter(modules.values()))).__module__]
-    # Of a table, as kvpress puts its own there, or, eager, of the model's file.
+    # Eager attention is in the model's file; all others, and kvpress's wrapper,
+    # are in the table.
     eager = name == "eager"
     table = vars(source) if eager else ALL_ATTENTION_FUNCTIONS
     key = "eager_attention_forward" if eager else name

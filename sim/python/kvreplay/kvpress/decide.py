@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a press of kvpress keeps, as a decisions file: the press runs in its own
-code on a Hugging Face model, and kvreplay measures it beside its own methods,
-on the same trace, bytes and errors counted alike.
+"""Writes what a press of kvpress keeps as a decisions file. The press runs in
+its own code on a Hugging Face model. kvreplay then measures it like its own
+methods, on the same trace.
 
     press = make_press("SnapKVPress(0.8, 32, 7)")
     from_press(model, press, trace, "d.safetensors")
 
-The prompt goes through the model as one forward under the press, and the rows
-that are left are looked up, bit for bit, among those that the cache was given;
-presses that compress while decoding see the trace's tokens then, one by one.
-Keys that were turned to new positions are found by their values and by that
-turn: `reindex` in the file. A press that merges, rewrites or adds rows is
-refused: a decisions file says which tokens are kept, not what became of them.
+The prompt is one forward pass with the press. The rows that remain are looked
+up, bit for bit, among those that entered the cache. Presses that compress while
+decoding then see the trace's tokens, one by one. If keys were rotated to new
+positions, rows are found by their values, and the rotation is checked
+(`reindex` in the file). A press that merges, rewrites or adds rows is refused,
+because a decisions file only says which tokens stay.
 """
 
 from __future__ import annotations
@@ -37,18 +37,17 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel
 
-Rows = Sequence[np.ndarray]  # k [tokens, d] and v [tokens, d_v], of a head
-Rope = tuple[np.ndarray | None, bool]  # of rotation(): frequencies, how paired
+Rows = Sequence[np.ndarray]  # a head's k [tokens, d] and v [tokens, d_v]
+Rope = tuple[np.ndarray | None, bool]  # rotation()'s frequencies and pairing
 Lists = dict[int, dict[int, list[list[int]]]]
-# Presses that may compress at any step; the others do after the prompt.
+# Presses that can compress at any step. The others do so after the prompt.
 DECODING = "DecodingPress", "PrefillDecodingPress", "DMSPress"
-NEAR = 0.01  # of a key's largest number: how exactly presses turn keys
+NEAR = 0.01  # tolerance of rotated keys, as a share of their largest number
 
 
 class Seen(DynamicCache):
-    """A cache that remembers the rows it was given, of the first `end` tokens:
-    {layer: [k [KV heads, tokens, d], v [KV heads, tokens, d_v]]}, bfloat16 as
-    its bits."""
+    """A cache that remembers the rows of the first `end` tokens: {layer: [k [KV
+    heads, tokens, d], v [KV heads, tokens, d_v]]}, bfloat16 as uint16."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,7 +64,7 @@ class Seen(DynamicCache):
     ) -> tuple[Tensor, Tensor]:
         new = [to_numpy(x) for x in (key_states, value_states)]
         old = self.rows.get(layer_idx, [x[:, :0] for x in new])
-        n = self.end - old[0].shape[1]  # a press may compute more rows
+        n = self.end - old[0].shape[1]  # a press can compute extra rows
         self.rows[layer_idx] = [
             np.concatenate([x, y[:, :n]], 1) for x, y in zip(old, new)
         ]
@@ -75,9 +74,8 @@ class Seen(DynamicCache):
 
 
 def look_up(kept: np.ndarray, given: np.ndarray) -> list[int]:
-    """Where each row of `kept` [n, d] stands in `given` [tokens, d], bit for
-    bit; -1: nowhere. Rows that are equal are one to attention, and taken in
-    their order."""
+    """The index in `given` [tokens, d] of each row of `kept` [n, d], bit for
+    bit; -1: none. Equal rows are assigned in order."""
     places: dict[bytes, list[int]] = {}
     for t, row in enumerate(given):
         places.setdefault(row.tobytes(), []).append(t)
@@ -88,8 +86,8 @@ def look_up(kept: np.ndarray, given: np.ndarray) -> list[int]:
 def turned_from(
     kept: Rows, given: Rows, freq: np.ndarray | None, paired: bool
 ) -> list[int] | None:
-    """The tokens of rows [k, v] whose keys were turned to positions 0, 1, ..;
-    None where they are none of those given."""
+    """The tokens of rows [k, v] whose keys were rotated to positions 0, 1, ..,
+    or None if they are not among the given ones."""
     found = look_up(kept[1], given[1])
     if freq is None or -1 in found:
         return None
@@ -102,8 +100,8 @@ def turned_from(
 def lane(
     kept: Rows, given: Rows, rope: Rope
 ) -> tuple[list[int] | None, bool | None]:
-    """The tokens of a lane's rows [k, v], None where the rows are none of those
-    given; and whether its keys were turned: None where that is the same."""
+    """The tokens of a lane's rows [k, v], or None if they are not among the
+    given ones; and whether keys were rotated, None if both give the same."""
     found = look_up(*(np.concatenate(x, 1) for x in (kept, given)))
     if -1 not in found:
         found = sorted(found)
@@ -112,7 +110,7 @@ def lane(
 
 
 def masked(module: Any) -> list[np.ndarray]:
-    """What a press keeps but hides: its KV heads and rows."""
+    """The KV heads and rows that a press keeps but hides."""
     _, heads, rows = getattr(module, "masked_key_indices", None) or [()] * 3
     return [np.array([int(y) for y in x], int) for x in (heads, rows)]
 
@@ -120,7 +118,7 @@ def masked(module: Any) -> list[np.ndarray]:
 def lanes(
     press: Any, cache: Seen, layer: int, module: Any, rope: Rope
 ) -> tuple[list[list[int]], set[bool | None]]:
-    """A list of tokens a KV head, and what is said of turned keys."""
+    """One list of tokens per KV head, and whether keys were rotated."""
     held: Any = cache.layers[layer]
     old = cache.rows[layer]
     new = [to_numpy(x) for x in (held.keys, held.values)]
@@ -141,8 +139,8 @@ def lanes(
 
 
 class Watch:
-    """What a press does to the cache of a model: lists {layer: {step: a list a
-    KV head}} of the steps at which it did something."""
+    """Observes what a press does to a model's cache. lists: {layer: {step: one
+    list per KV head}} for the steps that changed it."""
 
     def __init__(
         self,
@@ -159,7 +157,7 @@ class Watch:
         self.lists: Lists = {l: {} for l in self.attention}
 
     def feed(self, ids: Tensor, first: int, end: int) -> None:
-        """Tokens first to end - 1 of ids [1, T] through the decoder."""
+        """Feeds the decoder tokens first to end - 1 of ids [1, T]."""
         self.cache.end = end
         self.decoder(
             input_ids=ids[:, first:end],
@@ -168,7 +166,7 @@ class Watch:
         )
 
     def look(self, step: int) -> None:
-        """Notes what each layer holds, `step` tokens seen, where it changed."""
+        """Records layers that changed, after `step` tokens."""
         for l, module in self.attention.items():
             held: Any = self.cache.layers[l]
             size = held.keys.shape[2], len(masked(module)[0])
@@ -177,18 +175,18 @@ class Watch:
                     self.press, self.cache, l, module, self.rope
                 )
                 self.turns |= turns
-            self.sizes[l] = size[0] + 1, size[1]  # if nothing happens
+            self.sizes[l] = size[0] + 1, size[1]  # expected next
 
     def forget(self) -> None:
-        """Nothing is hidden any more."""
+        """Hides nothing any more."""
         for module in self.attention.values():
             module.masked_key_indices = None
 
 
 @contextlib.contextmanager
 def watching(model: PreTrainedModel, watch: Watch, name: str) -> Iterator[None]:
-    """While it lasts the model attends by the function of that name; nothing
-    is hidden before and after."""
+    """Within this context the model uses the named attention function. Nothing
+    is hidden at its start and its end."""
     own = model.config._attn_implementation
     model.set_attn_implementation(name)
     try:
@@ -203,7 +201,7 @@ def watching(model: PreTrainedModel, watch: Watch, name: str) -> Iterator[None]:
 def decide(
     model: PreTrainedModel, press: Any, trace: Trace, name: str, rope: Rope
 ) -> Watch:
-    """The press on a trace's tokens, by the attention function of that name."""
+    """Runs the press on a trace's tokens, with the named attention function."""
     tokens = np.asarray(trace.tokens, np.int64)[None]
     ids, p = torch.as_tensor(tokens).to(model.device), trace.prompt_len
     decodes = {x.__name__ for x in type(press).__mro__} & {*DECODING}
@@ -222,8 +220,8 @@ def decide(
 def check_same(
     model: PreTrainedModel, trace: Trace, rows: Mapping[int, Rows]
 ) -> None:
-    """ValueError unless the trace is of this model: its keys of the prompt, as
-    it rounds them, are those that the cache was given."""
+    """ValueError unless the trace is of this model: the prompt's keys must
+    agree with those that entered the cache, up to rounding."""
     p = trace.prompt_len
     channels = json.loads(trace.metadata.get("channels", "[]"))
     need(
@@ -233,13 +231,13 @@ def check_same(
     )
     for l in trace.layers:
         want, keys = trace.k(l)[:, :p], widen(rows[l][0])[:, :p]
-        if channels:  # recorded in another order
+        if channels:  # the trace has them in another order
             keys = keys[..., channels]
         if keys.shape == want.shape and (
             np.linalg.norm(keys - want) <= 0.05 * np.linalg.norm(want)
         ):
             continue
-        check_turned_once(model, p, trace.n_tokens)  # is that why?
+        check_turned_once(model, p, trace.n_tokens)  # perhaps explains it
         need(
             False,
             f"{trace.path}: layer {l} has other keys than the model; give a "
@@ -248,7 +246,7 @@ def check_same(
 
 
 def check_tokens(trace: Trace) -> None:
-    """ValueError where the trace does not say what its tokens are."""
+    """ValueError if the trace has no token ids."""
     need(
         trace.tokens is not None,
         f"{trace.path} has no tokens to run the press on; give a TEXT to "
@@ -257,7 +255,7 @@ def check_tokens(trace: Trace) -> None:
 
 
 def check_press(press: Any, name: str) -> None:
-    """ValueError where the press does what no decisions file can say."""
+    """ValueError if no decisions file can express the press."""
     need(
         not hasattr(press, "delimiter_token_id"),
         f"{name} removes a delimiter from the model's tokens, so its rows "
@@ -272,9 +270,8 @@ def from_press(
     path: str,
     name: str | None = None,
 ) -> Lists:
-    """Writes the decisions of a press on a trace's tokens to path, and returns
-    them: {layer: {tokens seen: [token ids a KV head]}}. name: what the file
-    calls it."""
+    """Writes a press's decisions on a trace's tokens to path and returns them,
+    {layer: {tokens seen: [token ids, by KV head]}}. name: for the file."""
     check_tokens(trace)
     name = name or type(press).__name__
     check_stateless(model)

@@ -18,11 +18,11 @@ from .press import Press
 
 class SessionPress(Press, PrefillDecodingPress):
     """Press(.., decode=True): the session attends at decode steps. kvpress's
-    pipeline holds presses of this class while it decodes. The model's own cache
-    grows as without a press, but is not read, and not counted in rows."""
+    pipeline keeps presses of this class active while it decodes. The model's
+    cache grows as without a press, but nothing reads it, and rows omit it."""
 
     def attend(self, own: Attention, call: LayerCall) -> tuple[Tensor, Any]:
-        """The prompt by the model's attention, later tokens by the session."""
+        """The model attends for the prompt, the session for later tokens."""
         module, query, key, value = call[:4]
         n, seen = query.shape[2], key.shape[2]
         self.check(call)
@@ -55,11 +55,11 @@ class SessionPress(Press, PrefillDecodingPress):
     def compress(self, module: Any, hidden_states: Tensor, keys: Tensor,
                  values: Tensor, attentions: Tensor | None,
                  kwargs: dict[str, Any]) -> tuple[Tensor, Tensor]:  # fmt: skip
-        """The model's cache stays as it is."""
+        """Leaves the model's cache unchanged."""
         return keys, values
 
     def end(self, module: Any) -> None:
-        """After the last layer: the step's bytes, and the prompt's row anew."""
+        """After the last layer: counts the step's bytes, updates the row."""
         if module.layer_idx != self._layers[-1]:
             return
         s = self._open

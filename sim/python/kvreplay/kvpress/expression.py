@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A press by its expression, and what kvpress's own failures are called."""
+"""Makes presses from expressions, and explains kvpress's failures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 
 def make_press(text: str) -> Any:
-    """The press of an expression: names of kvpress, calls and literals."""
+    """The press of an expression of kvpress's names, calls and literals."""
 
     def value(x: ast.AST) -> Any:
         if isinstance(x, ast.Call) and isinstance(x.func, ast.Name):
@@ -38,7 +38,7 @@ def make_press(text: str) -> Any:
 
 
 def does_not_run(name: str, why: Exception) -> str:
-    """Of kvpress's own failures: by which versions."""
+    """A failure of kvpress's own, with the versions."""
     try:
         version = importlib.metadata.version("kvpress")
     except importlib.metadata.PackageNotFoundError:
@@ -51,8 +51,8 @@ def does_not_run(name: str, why: Exception) -> str:
 
 
 def tried(name: str, run: Callable[[str], Result]) -> Result:
-    """run("sdpa"), or run("eager") of a press that asks for eager attention, as
-    some want the probabilities; kvpress's own failures as a sentence."""
+    """run("sdpa"); or run("eager") if the press requires eager attention, to
+    see probabilities. Failures of kvpress's own become one sentence."""
     try:
         return run("sdpa")
     except (OSError, ValueError):

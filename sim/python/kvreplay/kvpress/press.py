@@ -3,22 +3,21 @@
 
     from kvreplay.kvpress import Press
     press = Press("snapkv", 0.8, window=64)        # a compression ratio
-    press = Press("adakv:window=64", budget="20%") # or a budget, as behind -b
+    press = Press("adakv:window=64", budget="20%") # or a budget, as after -b
     pipe = pipeline("kv-press-text-generation", model=...)
     pipe(context, question=..., press=press)["answer"]
-    press.result()       # tokens kept, and bytes as the ledger counts them
+    press.result()       # tokens kept, and the ledger's bytes
 
-The prompt's attention is the model's own and exact. After it the rows of the
-model's cache become those that the method holds - dropped, merged, or coded and
-decoded again - and the model goes on with them, as with any press: what the
-method does while decoding is left out. `Press(.., decode=True)` feeds the
-decode steps, too, to the session, which attends in the model's place, so that
-every method runs as published; kvpress then takes one question at a time.
+The model attends to the prompt itself, exactly. Then the rows of its cache
+become what the method stores: some are dropped or merged, or coded and decoded.
+The model continues with them, as with any press, so what the method does while
+decoding is left out. `Press(.., decode=True)` also feeds decode steps to the
+session, which attends instead of the model. So every method runs as published,
+but kvpress can only ask one question at a time.
 
-What cannot be done by rows of a cache (pages chosen anew at each step, keys
-turned to new positions, a lane for each query head, ..) is refused by a
-sentence that says so. Batch 1. Attention of decode=True runs on the CPU.
-"""
+Some methods are impossible with the rows of a cache, and are refused: those
+that choose pages at each step, rotate keys to new positions, or keep a lane for
+each query head. Batch 1. With decode=True attention runs on the CPU."""
 
 from __future__ import annotations
 
@@ -45,13 +44,13 @@ DTYPES = {
     torch.bfloat16: "bf16",
     torch.float32: "f32",
 }
-REFUSED = 6  # a SessionError's code
+REFUSED = 6  # the code of a SessionError
 DECODE = "Press(.., decode=True) runs it"
 
 
 def specification(method: str, parameters: dict[str, Any]) -> str:
-    """A method and its parameters as behind -m: snapkv:window=64:pooling=avg.
-    Names may have an underscore for a dash; True and False are yes and no."""
+    """A method and parameters as after -m: snapkv:window=64:pooling=avg. Names
+    can have underscores for dashes; True and False become yes and no."""
     said = {True: "yes", False: "no"}
     parts = [method]
     for name, x in parameters.items():
@@ -65,19 +64,19 @@ def specification(method: str, parameters: dict[str, Any]) -> str:
 
 
 class Press(BasePress):
-    """method: as behind -m, further parameters by name. compression_ratio: the
-    share of the prompt's tokens that goes, as in kvpress, which may be set
-    later; or budget, as behind -b but in no bytes; neither for a method without
-    a budget. decode: see above; room: tokens that may come after the prompt
-    then. library: the path of libkvreplay.so.0, None: as in kvreplay.session.
+    """method: as after -m; parameters by name are possible, too.
+    compression_ratio: the share of the prompt's tokens to drop, as in kvpress,
+    can be set later; or budget: as after -b, but not in bytes. A method without
+    a budget needs neither. decode: see above; room: how many tokens can follow
+    the prompt then. library: the path of libkvreplay.so.0, None: as in
+    kvreplay.session.
 
-    rows: a dict for each prompt, the last one is result(). kept: {layer: [token
-    ids of each KV head's lane, in its order]} after the last prompt.
-    session: of decode=True, the last prompt's, for views, LSE and digest().
-    """
+    rows: a dict for each prompt; result() is the last one. kept: {layer: [token
+    ids of each KV head's lane, in its order]} after the last prompt. session:
+    that of the last prompt with decode=True, for views, LSE and digest()."""
 
     def __new__(cls, *args: Any, decode: bool = False, **kwargs: Any) -> Press:
-        """With decode=True a SessionPress."""
+        """A SessionPress if decode is True."""
         from .decoding import SessionPress
 
         made: Press = super().__new__(SessionPress if decode else cls)
@@ -106,8 +105,8 @@ class Press(BasePress):
         self.rows: list[dict[str, Any]] = []
         self.kept: dict[int, list[np.ndarray]] = {}
         self.session: Session | None = None
-        self._model: Any = None  # the model it was last used with
-        self._asked: tuple[Tensor, float] | None = None  # of the layer in hand
+        self._model: Any = None  # the last model
+        self._asked: tuple[Tensor, float] | None = None  # current q and scale
 
     def __repr__(self) -> str:
         return f"Press({self.method!r}, budget={self.budget!r})"
@@ -116,7 +115,7 @@ class Press(BasePress):
 
     @property
     def compression_ratio(self) -> float | None:
-        """The ratio that was set; None where a budget was, or nothing."""
+        """The ratio that was set, or None."""
         ratio = (self.budget or "").removeprefix("ratio:")
         return float(ratio) if ratio != (self.budget or "") else None
 
@@ -130,13 +129,12 @@ class Press(BasePress):
         self.budget = f"ratio:{float(ratio)!r}"
 
     def result(self) -> dict[str, Any]:
-        """Of the last prompt: `method` and `budget` as they were understood,
-        `prompt` and `step` (tokens seen), `kept` (entries of a lane, mean),
-        `bytes` at that step as the ledger counts them, by kind
-        (`payload`, `metadata`, ..), their `peak` and `mean` so far, `dense` for
-        the same tokens and `share` of that; `cache`: bytes of the tensors that
-        the model's cache has now, which holds codes decoded and lanes of
-        unequal length padded."""
+        """About the last prompt: `method` and `budget` as understood; `prompt`
+        and `step`, tokens seen; `kept`, mean entries per lane; `bytes` in the
+        ledger, also by kind (`payload`, `metadata`, ..), their `peak` and
+        `mean`; `dense`, for the same tokens, and `share` of it; `cache`: bytes
+        of the model's cache, where codes are decoded and lanes of unequal
+        length padded."""
         need(
             self.rows,
             "no prompt has been compressed yet; run one with this press first",
@@ -146,12 +144,12 @@ class Press(BasePress):
     # ---- what kvpress calls -------------------------------------------------
     @contextlib.contextmanager
     def __call__(self, model: PreTrainedModel) -> Iterator[None]:
-        """kvpress's context: the prompts of forwards within are compressed."""
+        """kvpress's context: compresses the prompts in it."""
         with watched(model, self), BasePress.__call__(self, model):
             yield
 
     def post_init_from_model(self, model: PreTrainedModel) -> None:
-        """ValueError where the model is none that a session holds."""
+        """ValueError if a session cannot hold the model."""
         if model is self._model:
             return
         check_stateless(model)
@@ -161,7 +159,7 @@ class Press(BasePress):
     forward_hook = BasePress.forward_hook
 
     def attend(self, own: Attention, x: LayerCall) -> tuple[Tensor, Any]:
-        """In the place of the model's attention `own`, which it calls."""
+        """Called instead of the model's attention `own`, which it calls."""
         if x.q.shape[2] == x.k.shape[2]:
             self.check(x)
             self._asked = x.q, geometry(x)[-1]
@@ -176,8 +174,7 @@ class Press(BasePress):
         attentions: Tensor | None,
         kwargs: dict[str, Any],
     ) -> tuple[Tensor, Tensor]:
-        """K and V [1, KV heads, tokens, d] of a layer's prompt to what the
-        method holds of them."""
+        """A layer's prompt [1, KV heads, tokens, d], as the method holds it."""
         asked, self._asked = self._asked, None
         if asked is None:
             raise ValueError(
@@ -198,13 +195,13 @@ class Press(BasePress):
     # ---- the session --------------------------------------------------------
     @property
     def _open(self) -> Session:
-        """That of the prompt in hand."""
+        """The current prompt's session."""
         assert self.session is not None, "call open() first"
         return self.session
 
     def check(self, x: LayerCall) -> None:
-        """ValueError where this is not plain causal attention of one prompt."""
-        if x.mask is not None and x.mask.dim() == 2:  # flash attention: padding
+        """ValueError unless this is plain causal attention of one prompt."""
+        if x.mask is not None and x.mask.dim() == 2:  # flash attention's mask
             need(bool(x.mask.all()), "the prompt is padded; give one without "
                  "padding")
             x = x._replace(mask=None)
@@ -218,7 +215,7 @@ class Press(BasePress):
         keys: Tensor,
         values: Tensor,
     ) -> None:
-        """A layer's prompt into the session, opened by the first layer."""
+        """Feeds the session a layer's prompt. The first layer opens it."""
         need(
             query.shape[2] == keys.shape[2],
             "the cache has tokens from an earlier forward; compress a prompt "
@@ -261,13 +258,12 @@ class Press(BasePress):
             interleaved=paired, library=self.library,
         )  # fmt: skip
         each = keys.shape[1] * (keys.shape[3] + values.shape[3])
-        self._token = each * keys.element_size() * len(layers)  # bytes, dense
+        self._token = each * keys.element_size() * len(layers)  # dense bytes
 
     def hold(
         self, module: Any, keys: Tensor, values: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """The rows [1, KV heads, most entries, d] of the layer's lanes; shorter
-        lanes are padded."""
+        """A layer's lanes [1, KV heads, most entries, d], padded."""
         s, layer, heads = self._open, module.layer_idx, keys.shape[1]
         need(
             s.lanes == heads,
@@ -287,10 +283,10 @@ class Press(BasePress):
     def level(
         self, cache: Cache, keys: Tensor, values: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Where lanes are of unequal length: pads all layers alike, for a model
-        makes one mask for all, and names the rows that no entry fills, which
-        kvpress's attention hides as it does those of its head-wise presses.
-        Returns K and V of the last layer, which is not in the cache yet."""
+        """Pads lanes of unequal length, in all layers alike, because a model
+        makes one mask for all. Names the padding rows, so that kvpress's
+        attention hides them, as for its head-wise presses. Returns K and V of
+        the last layer, which is not in the cache yet."""
         size = {l: [len(x) for x in lanes] for l, lanes in self.kept.items()}
         most = max(map(max, size.values()))
         last: int = self._layers[-1]
@@ -323,7 +319,7 @@ class Press(BasePress):
         raise AssertionError("the last layer is among those kept")
 
     def close(self) -> None:
-        """Of the prompt's last layer: its row, and the session's end."""
+        """After the prompt's last layer: makes its row, closes the session."""
         self._open.end_step(self._prompt)
         self.rows.append(self.row())
         self._open.close()

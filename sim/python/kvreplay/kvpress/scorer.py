@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scores of a scorer press of kvpress, as a file that `score=file` follows:
-one run of a costly scorer, swept over budgets, sharings and formats.
+"""Writes the scores of a kvpress scorer press as a file for `score=file`: one
+run of a costly scorer serves all budgets, ways of sharing them, and formats.
 
     from_scorer(model, make_press("KVzipPress()"), trace, "s.safetensors")
     kvreplay run T.safetensors -b 10%,20%,40% \\
         -m adakv:score=file:scores=s.safetensors
 
-A press within another (AdaKVPress(SnapKVPress())) is asked for its scores: what
-the outer one does with them is a method's to say. Presses that keep their
-scores until the prompt has ended (KVzip, FastKVzip) are asked then.
+For a press within another (AdaKVPress(SnapKVPress())) these are the inner
+press's scores: how to use them is up to the method. KVzip and FastKVzip keep
+their scores until the prompt has ended, and give them then.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LARGEST = float(np.finfo(np.float32).max)
 
 
 def scorer_in(press: Any, name: str) -> Any:
-    """The press, or the first one within it, that has scores."""
+    """The outermost press that has scores: this one or one within it."""
     inner = press
     while not isinstance(inner, kvpress.ScorerPress):
         if hasattr(inner, "compress_post"):
@@ -49,9 +49,8 @@ def scorer_in(press: Any, name: str) -> Any:
 
 
 class Scores:
-    """What a scorer press says of a prompt. of: {layer: float32 [KV heads,
-    tokens]}; bound: whether its scores depend on its compression ratio, so that
-    they are good for that one alone."""
+    """A scorer press's scores of a prompt. of: {layer: float32 [KV heads,
+    tokens]}. bound: are they only for this compression ratio?"""
 
     def __init__(self, press: Any) -> None:
         self.press, self.bound = press, False
@@ -59,13 +58,13 @@ class Scores:
 
     @contextlib.contextmanager
     def asked(self) -> Iterator[None]:
-        """While it lasts the press scores and compresses nothing."""
+        """Within this context the press scores but compresses nothing."""
         late = hasattr(self.press, "compress_post")
         name = "compress_post" if late else "compress"
         own, ratio = getattr(self.press, name), self.press.compression_ratio
         late_call = lambda model: self.post(own, model)  # noqa: E731
         setattr(self.press, name, late_call if late else self.compress)
-        self.press.compression_ratio = ratio or 0.5  # at 0 none scores
+        self.press.compression_ratio = ratio or 0.5  # at 0 no press scores
         try:
             yield
         finally:
@@ -81,7 +80,7 @@ class Scores:
         attentions: Tensor | None,
         kwargs: dict[str, Any],
     ) -> tuple[Tensor, Tensor]:
-        """In the place of the press's own: scores at its ratio and at another,
+        """Replaces the press's compress: scores at its ratio and at another one
         with the same random numbers."""
         p = self.press
         ratio, found = p.compression_ratio, []
@@ -94,14 +93,14 @@ class Scores:
         return keys, values
 
     def post(self, own: Any, model: PreTrainedModel) -> None:
-        """Around the press's compress_post: score_val [layers, 1, KV heads,
-        tokens], sinks and windows among them, is whole when it has run."""
+        """Wraps the press's compress_post. After it, score_val [layers, 1, KV
+        heads, tokens] is complete, also for sinks and windows."""
         own(model)
         for layer, scores in enumerate(self.press.score_val):
             self.add(layer, scores)
 
     def add(self, layer: int, scores: Tensor) -> None:
-        """Scores [1, KV heads, tokens] of a layer, infinity as the largest."""
+        """Scores [1, KV heads, tokens] of a layer; infinity becomes LARGEST."""
         x = scores.detach()[0].float().cpu().numpy()
         self.of[layer] = np.clip(x, -LARGEST, LARGEST)
 
@@ -110,8 +109,7 @@ class Scores:
 def score(
     model: PreTrainedModel, press: Any, trace: Trace, name: str, attention: str
 ) -> tuple[Scores, Watch]:
-    """The press's scores of a trace's prompt, by the attention function of that
-    name, and the cache that it saw."""
+    """The press's scores of a trace's prompt by an attention, and its cache."""
     tokens = torch.as_tensor(np.asarray(trace.tokens, np.int64)[None])
     watch = Watch(model, press, (None, False), trace.layers)
     scores = Scores(scorer_in(press, name))
@@ -128,9 +126,9 @@ def from_scorer(
     path: str,
     name: str | None = None,
 ) -> Scores:
-    """Writes the scores of a press on a trace's prompt to path, and returns
-    them. name: what the file calls the scorer. ValueError where the press has
-    none, or the trace is of another model."""
+    """Writes a press's scores of a trace's prompt to path and returns them.
+    name: the scorer's, for the file. ValueError: the press has no scores, or
+    the trace is of another model."""
     check_tokens(trace)
     name = name or type(press).__name__
     check_stateless(model)

@@ -34,7 +34,7 @@ from typing import List, Optional
 
 
 def main(argv: Optional[List[str]] = None) -> int:
-    """The command `kvreplay record`; returns its exit code."""
+    """`kvreplay record`; returns its exit code."""
     from .command import main
 
     return main(argv)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A layer's own output, to record and to go on with: by torch's attention, or,
-where logits have a cap or a learned sink beside them, by the model's own eager
-function, as torch's leaves both out. Needs torch."""
+"""Computes a layer's output, to record it and to continue with it: by torch's
+attention, or by the model's eager function if logits have a cap or a learned
+sink, because torch's ignores both. Needs torch."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import torch
 
 from ..hf.model import LayerCall
 
-# Arguments of attention functions that torch's own attention has no place for,
-# and a trace of version 2 has: the cap on logits and the sinks, [heads].
+# Arguments of attention functions that torch's attention lacks and a trace of
+# version 2 has: the cap on logits, and the sinks, [heads].
 SECOND = "softcap", "s_aux"
-ROWS = 256  # query rows of logits at once
+ROWS = 256  # query rows computed at once
 
 
 def second_of(x: LayerCall) -> Tuple[float, Optional[torch.Tensor]]:
-    """The cap (0: none) and the sinks, [heads] or None, of a call."""
+    """A call's cap (0: none) and sinks, [heads] or None."""
     softcap, sinks = (x.more.get(y) for y in SECOND)
     return float(softcap or 0), sinks
 
@@ -31,8 +31,8 @@ def added(
     device: torch.device,
     cached: int = 0,
 ) -> torch.Tensor:
-    """What is added to the logits of rows first..end, [.., end - first, cached
-    + end]: 0, or the least number of binary32 where a row does not see a token.
+    """What to add to the logits of rows first..end, [.., end - first, cached +
+    end]: 0, or binary32's lowest number for tokens that a row does not see.
     mask: None (causal), boolean (True: seen) or such numbers, [.., T, cached +
     T]. cached: tokens before the first row."""
     if mask is None:
@@ -49,8 +49,8 @@ def added(
 
 def eager(x: LayerCall) -> torch.Tensor:
     """The model's own attention function in binary32, some rows at a time:
-    [sequences, T, heads, d_v] in the type of query. Of 16-bit logits, as some
-    models compute them, a softmax would be off by more than its rounding."""
+    [sequences, T, heads, d_v] in query's type. Some models compute 16-bit
+    logits, whose error would exceed the rounding of the softmax."""
     home = sys.modules[type(x.module).__module__]
     function = getattr(home, "eager_attention_forward", None)
     if function is None:
@@ -73,8 +73,8 @@ def eager(x: LayerCall) -> torch.Tensor:
 
 
 def own_output(torchs: Callable[..., Any], x: LayerCall) -> torch.Tensor:
-    """The attention of the last tokens, [sequences, T, heads, d_v]. torchs:
-    torch's own attention function, by register()."""
+    """Attention of the last tokens, [sequences, T, heads, d_v]. torchs: torch's
+    attention, from register()."""
     if second_of(x) == (0, None):
         out: torch.Tensor = x.by(torchs)
         return out

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line of `kvreplay record`. Options and prompts are checked with
-Python alone, before torch is imported and a model is loaded."""
+"""The command line of `kvreplay record`. Checks options and prompts before it
+imports torch and loads a model."""
 
 from __future__ import annotations
 
@@ -23,11 +23,13 @@ def parser() -> argparse.ArgumentParser:
         prog=NAME, description=DOC, allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
     add = p.add_argument
-    add("model", metavar="MODEL")
-    add("--prompts", required=True, metavar="FILE", help="JSON lines")
-    add("-o", "--out", required=True, metavar="DIR", help="created if missing")
+    add("model", metavar="MODEL", help="folder, hub name or .gguf file")
+    add("--prompts", required=True, metavar="FILE", help="prompts as JSON "
+        "lines, or one prompt as .txt (required)")  # fmt: skip
+    add("-o", "--out", required=True, metavar="DIR", help="folder for the "
+        "traces, created if missing (required)")  # fmt: skip
     add("--max-new", type=whole(0), default=64, metavar="N",
-        help="most tokens that the model generates (default: 64)")  # fmt: skip
+        help="generate at most N tokens (default: 64)")  # fmt: skip
     add("--layers", type=option(read_layers), default=None, metavar="LIST",
         help="layers to record, such as 0,3,8-11 (default: all possible)"
         )  # fmt: skip
@@ -69,7 +71,7 @@ def go(a: argparse.Namespace) -> int:
     if a.check and not find("kvtrace"):
         raise ImportError("--check needs kvtrace, which is not on the path; "
                           "install kvreplay, or leave --check out")  # fmt: skip
-    if a.rows is not None and not a.no_sums:  # before the first prompt
+    if a.rows is not None and not a.no_sums:  # fail before the first prompt
         from .sums import library
 
         library()
@@ -79,7 +81,6 @@ def go(a: argparse.Namespace) -> int:
 
 
 def main(argv: Optional[List[str]] = None) -> int:
-    """The command; argv: its words, None: of the command line. Returns the exit
-    code."""
+    """The command; returns its exit code. argv None: the command line."""
     a = parser().parse_args(argv)
     return run(lambda: go(a), NAME)

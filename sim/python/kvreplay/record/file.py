@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What recorders that were killed left half-written: container.File names it
+"""Removes the unfinished files of killed recorders. container.Writer names them
 ID.safetensors.PID.part."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def alive(pid: int) -> bool:
 
 
 def sweep(folder: str) -> None:
-    """What recorders that were killed left half-written goes."""
+    """Keeps the files of processes that still run."""
     for name in os.listdir(folder):
         found = PART.search(name)
         if found and not alive(int(found[1])):

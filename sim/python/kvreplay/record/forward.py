@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One forward, each layer's q, k, v and output handed on as torch's own
-attention is done with it: no more than one layer is held. Needs torch."""
+"""One forward pass that hands on each layer's q, k, v and output as soon as
+attention has computed them, so that memory holds one layer. Needs torch."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .layers import Layers
 
 
 def finite(x: torch.Tensor) -> bool:
-    """Is no number of a tensor NaN or Inf? In one pass, without a copy."""
+    """Are all numbers finite? One pass, without a copy."""
     return all(y.isfinite() for y in torch.aminmax(x.detach()))
 
 
 def bits(x: torch.Tensor) -> Any:
-    """A tensor as an array in C order; bfloat16 as its bits."""
+    """A tensor as an array in C order; bfloat16 as uint16."""
     x = x.detach().contiguous().cpu()
     if x.dtype == torch.bfloat16:
         x = x.view(torch.uint16)
@@ -32,7 +32,7 @@ def bits(x: torch.Tensor) -> Any:
 def rows_of(
     layers: Layers, call: LayerCall, out: torch.Tensor
 ) -> Dict[str, torch.Tensor]:
-    """What a trace holds of a layer's attention, {q, k, v, o}."""
+    """{q, k, v, o} of a layer, as in a trace."""
     layer = call.layer
     if not layers.look[layer].nope:
         return dict(q=call.q, k=call.k, v=call.v, o=out)
@@ -55,10 +55,10 @@ def forward(
     windows: Mapping[int, int],
     take: Callable[..., None],
 ) -> None:
-    """take(layer, {q, k, v, o}, sinks) for each layer of windows {layer: tokens
-    that a row sees, 0: all}: tensors [sequences, heads, tokens, d], o
-    [sequences, heads, tokens, d_v], sinks [heads] or None. layers: a Layers of
-    the model; ids: [sequences, T], nothing padded."""
+    """Calls take(layer, {q, k, v, o}, sinks) for the layers in windows {layer:
+    tokens that a row sees, 0: all}. The tensors are [sequences, heads, tokens,
+    d], o [sequences, heads, tokens, d_v], sinks [heads] or None. layers: the
+    model's Layers. ids: [sequences, T] without padding."""
     wanted = {*windows}
 
     def attend(call: LayerCall) -> torch.Tensor:
@@ -85,8 +85,8 @@ def forward(
 
 
 def generate(model: Any, ids: torch.Tensor, new: int) -> List[List[int]]:
-    """Of ids [sequences, P] what the model adds greedily to each, a list: new
-    tokens, or fewer where it ended, that token included."""
+    """Greedy continuations of ids [sequences, P]: a list of `new` tokens each,
+    or fewer, up to and including an end token."""
     ends, found = {*ends_of(model)}, []
     for row in greedy(model, ids, new)[:, ids.shape[1] :].tolist():
         stop = [i for i, x in enumerate(row) if x in ends]

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Multi-head latent attention (DeepSeek-V2, -V3 and their like) as engines hold
-it: one KV head whose K is the latent vector and behind it what RoPE turns, and
-whose V is the latent itself, `kv.shared` of a trace. transformers expands it to
-a key and a value for each query head; by kv_b_proj, the matrix that does so,
+"""Multi-head latent attention (DeepSeek-V2, -V3 and the like) in the form that
+engines store: one KV head, whose K is the latent vector followed by the rotated
+channels, and whose V is the latent vector (`kv.shared` in a trace).
+transformers expands it to a key and a value per query head. With kv_b_proj, the
+matrix of this expansion,
 
     q' = [q_nope W_K, q_rope], k' = [latent, k_rope],
     o = (softmax(q' k') latent) W_V
 
-is the same attention, and that it is so is proven of every layer: its keys and
-values must be kv_b_proj of the latent, and o its own output. Needs torch."""
+is the same attention. This is proven for every layer: kv_b_proj must turn the
+latent into its keys and values, and o must be its output. Needs torch."""
 
 from __future__ import annotations
 
@@ -32,21 +33,21 @@ class Absorbed(NamedTuple):
 
 
 def near(x: torch.Tensor, y: torch.Tensor) -> bool:
-    """The same but for the rounding of x's type?"""
+    """Equal up to the rounding of x's type?"""
     most = 1e-4 if x.dtype == torch.float32 else 2e-2
     x, y = x.float(), y.float()
     return bool((x - y).norm() <= most * x.norm())
 
 
 class Latents:
-    """What goes into each kv_b_proj of a decoder, while watching() it."""
+    """Collects the input of each kv_b_proj of a decoder."""
 
     def __init__(self) -> None:
-        self.seen: Dict[int, torch.Tensor] = {}  # {id of the attention: latent}
+        self.seen: Dict[int, torch.Tensor] = {}  # {id(attention): latent}
 
     @contextlib.contextmanager
     def watching(self, decoder: Any) -> Iterator[None]:
-        """While it lasts they are seen."""
+        """Collects within this context."""
         def look(module: Any) -> Any:
             def hook(_: Any, args: Any) -> None:
                 self.seen[id(module)] = args[0]
@@ -62,7 +63,7 @@ class Latents:
             self.seen.clear()
 
     def absorb(self, x: LayerCall) -> Optional[Absorbed]:
-        """A call of an attention function, if that is what it is."""
+        """A call in latent form, or None if it is not latent attention."""
         module, query, key, value = x[:4]
         latent = self.seen.pop(id(module), None)
         if latent is None or second_of(x) != (0, None):
@@ -96,8 +97,8 @@ def output(
     mask: Optional[torch.Tensor],
     own: torch.Tensor,
 ) -> torch.Tensor:
-    """softmax(q' k') latent, [sequences, heads, T, rank]; ValueError unless W_V
-    makes `own` of it, the layer's output [sequences, heads, T, d_v]."""
+    """softmax(q' k') latent, [sequences, heads, T, rank]. ValueError unless W_V
+    turns it into `own`, the layer's output [sequences, heads, T, d_v]."""
     out, n, k = [], x.q.shape[2], x.k.float()
     for first in range(0, n, ROWS):
         end = min(n, first + ROWS)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which layers of a model a trace can hold: those whose attention it has
-arithmetic for, of one geometry. Of each other layer, why it is left. Needs
-torch."""
+"""Finds the layers that a trace can hold: those with supported attention, of
+one geometry. Says why each other layer is left out. Needs torch."""
 
 from __future__ import annotations
 
@@ -27,15 +26,15 @@ class Look(NamedTuple):
     # Query heads, KV heads, d, d_v, scale, softcap (0: none).
     alike: Tuple[Any, ...]
     window: Optional[int]  # tokens that a row sees; None: all
-    chunks: bool  # the window is of chunks, for which there is no arithmetic
-    sinks: bool  # a learned one for each query head
-    nope: int  # of latent attention as engines hold it: channels of a key that
-    #            do not turn, as the model expands it; else 0
+    chunks: bool  # the window consists of chunks, which are not supported
+    sinks: bool  # has each query head a learned sink?
+    nope: int  # in latent form: channels of the expanded key that do not
+    #            rotate; else 0
 
 
 class Turns(NamedTuple):
-    """The rotation of the layers of a trace. windowed: the frequencies [d / 2]
-    of those with a window, where these are others."""
+    """The rotation of a trace's layers. windowed: the frequencies [d / 2] of
+    layers with a window, if different."""
 
     rope: Rope
     windowed: Optional[np.ndarray] = None
@@ -44,9 +43,9 @@ class Turns(NamedTuple):
 def owner_of(
     module: Any, key: torch.Tensor, keys: Mapping[int, torch.Tensor]
 ) -> Optional[str]:
-    """The layer whose K and V a layer reads instead of its own, if it does.
-    keys: of the layers before it. transformers before 5.24 gives such a layer
-    the K and V only where there is a cache, but says whose they are."""
+    """The earlier layer whose K and V this layer reads, or None. keys: of
+    earlier layers. Without a cache, transformers before 5.24 does not give such
+    a layer the K and V, but names their layer."""
     for layer, x in keys.items():
         if x.data_ptr() == key.data_ptr():
             return f"layer {layer}"
@@ -57,10 +56,9 @@ def owner_of(
 
 
 class Layers:
-    """What a model's layers attend with, seen once on two tokens: look {layer:
-    Look}, left {layer: why it cannot be recorded}, dtype that holds all of q,
-    k and v. latent: multi-head latent attention is recorded as engines hold it,
-    not as the model expands it."""
+    """A model's attention, observed on two tokens: look {layer: Look}, left
+    {layer: why it cannot be recorded}, dtype, which holds all q, k and v.
+    latent: record multi-head latent attention in latent form."""
 
     def __init__(
         self, model: Any, ids: torch.Tensor, latent: bool = False
@@ -72,9 +70,9 @@ class Layers:
         self.n = model.config.get_text_config().num_hidden_layers
         # {layers: their rotation}
         self.turns: Dict[Tuple[int, ...], Turns] = {}
-        # Of one token over and over, once asked for:
+        # From keys_of_one_token(), once needed.
         self.keys: Optional[Dict[int, List[np.ndarray]]] = None
-        self.sinks: Dict[int, torch.Tensor] = {}  # [heads] of layers with some
+        self.sinks: Dict[int, torch.Tensor] = {}  # {layer: [heads]}
         self.dtype: Optional[torch.dtype] = None
         self._look(ids)
         name = type(model).__name__
@@ -121,13 +119,13 @@ class Layers:
                 decoder(input_ids=ids[:, :2], use_cache=False)
 
     def watching(self, decoder: Any) -> ContextManager[None]:
-        """Latent vectors are seen in it, if they are wanted."""
+        """A context that collects latent vectors, if wanted."""
         if self.latents is None:
             return contextlib.nullcontext()
         return self.latents.watching(decoder)
 
     def absorb(self, x: LayerCall) -> Optional[Absorbed]:
-        """Absorbed, of a call of an attention function; None: as it is."""
+        """An attention call in latent form; None: as it is."""
         return None if self.latents is None else self.latents.absorb(x)
 
     def _one(self, x: LayerCall) -> Look:
@@ -143,8 +141,7 @@ class Layers:
         return Look((*shape, softcap), *window, sinks is not None, nope)
 
     def why(self, layer: int, n_tokens: int) -> Optional[str]:
-        """Why this layer of a sequence of n tokens cannot be recorded; None:
-        it can."""
+        """Why this layer of n tokens cannot be recorded, or None."""
         if layer in self.left:
             return self.left[layer]
         if layer not in self.look:
@@ -160,8 +157,8 @@ class Layers:
     def left_out(
         self, wanted: List[int], n_tokens: int, asked: bool = False
     ) -> str:
-        """The layers that are not among those wanted, of n tokens, and why.
-        asked: those that could be, but were not asked for, are not told."""
+        """Which layers are not wanted, and why. asked: the user chose `wanted`;
+        then layers that could be recorded are not mentioned."""
         found: Dict[str, List[int]] = {}
         for l in sorted({*range(self.n)} - {*wanted}):
             why = self.why(l, n_tokens)
@@ -171,7 +168,7 @@ class Layers:
         return "; ".join(f"{spans(x)}: {why}" for why, x in found.items())
 
     def check_session(self) -> None:
-        """ValueError unless a session can hold it: every layer, all alike."""
+        """ValueError unless a session can hold it: all layers, all alike."""
         of = {l: x.alike for l, x in sorted(self.look.items())}
         one, *more = dict.fromkeys(of.values())
         others = [l for l in of if of[l] != one]
@@ -192,8 +189,8 @@ class Layers:
         )
 
     def session(self, n_tokens: int) -> Dict[str, Any]:
-        """What a Session of n tokens is opened with, of what attention has
-        besides causality. ValueError where a session has no words for it."""
+        """The arguments of a Session of n tokens for what attention has besides
+        causality. ValueError if a session cannot have it."""
         self.check_session()
         every = [*range(self.n)]
         sinks = [x.numpy() for _, x in sorted(self.sinks.items())]
@@ -206,14 +203,13 @@ class Layers:
             interleaved=paired, inv_freq_windowed=windowed)
 
     def window(self, layer: int, n_tokens: int) -> Optional[int]:
-        """How many tokens a row of this layer sees, if not all of n."""
+        """How many tokens a row of this layer sees; None: all n."""
         window = self.look[layer].window
         return window if window and window < n_tokens else None
 
     def windows(self, layers: List[int], n_tokens: int) -> List[int]:
-        """The window of each layer of the model, 0: none. Where none of these
-        hides a token and all are turned alike, none is said: the trace would be
-        the same without."""
+        """The window of each layer of the model, 0: none. All are 0 if no
+        window hides a token and all layers rotate alike."""
         needed = self.rotation(layers).windowed is not None
         if not needed and not any(self.window(l, n_tokens) for l in layers):
             return [0] * self.n
@@ -223,8 +219,8 @@ class Layers:
     def of(
         self, n_tokens: int, asked: Optional[List[int]] = None
     ) -> List[int]:
-        """The layers to record of n tokens: those asked for, else of those that
-        attend alike the most without a window, and of these the most."""
+        """The layers to record: those asked for, else the group of equal layers
+        with the most layers without a window (ties: the largest group)."""
         why = {l: self.why(l, n_tokens) for l in range(self.n)}
         for l in asked or ():
             need(l < self.n, f"layer {l}: the model has {self.n} layers, from "
@@ -249,7 +245,7 @@ class Layers:
         return max(alike.values(), key=worth)
 
     def rotation(self, layers: List[int]) -> Turns:
-        """What is proven of these layers."""
+        """The proven rotation of these layers."""
         key = tuple(layers)
         if key not in self.turns:
             self.turns[key] = self._rotation(layers)
@@ -266,7 +262,7 @@ class Layers:
         if len(both) == 1:
             rope, x = *both.values(), self.look[layers[0]]
             return Turns(rope.behind(x.nope, x.alike[3]) if x.nope else rope)
-        for kind in both:  # layers without RoPE beside others with it
+        for kind in both:  # some layers have no RoPE, others have
             if both[kind].freq is None and both[not kind].freq is not None:
                 if unturned(self.model, kinds[kind]):
                     both[kind] = both[not kind].still()

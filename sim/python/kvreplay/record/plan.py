@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the trace of a request has: its layers, rows, tensors and metadata, in
-version 1 of the format or, where the model needs it, in version 2
-(traces/README.md). Needs torch."""
+"""Plans a request's trace: layers, rows, tensors and metadata, in version 1 of
+the format, or 2 if the model needs it (traces/README.md). Needs torch."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ NAMES = {torch.float16: "F16", torch.bfloat16: "BF16", torch.float32: "F32"}
 
 
 def texts(metadata: Mapping[str, Any]) -> Dict[str, str]:
-    """As they stand in a file; None is left out."""
+    """Metadata as strings, without None."""
     return {
         x: y if isinstance(y, str) else json.dumps(y, separators=(",", ":"))
         for x, y in metadata.items()
@@ -33,17 +32,16 @@ def texts(metadata: Mapping[str, Any]) -> Dict[str, str]:
 
 
 class Plan:
-    """shapes {tensor: (dtype, shape)} and metadata of the trace of a request,
-    and put(), which writes a layer of it."""
+    """shapes {tensor: (dtype, shape)} and metadata of a request's trace."""
 
     def __init__(self, layers: Layers, wanted: List[int], request: Request,
                  rows: Optional[int], o: bool, sums: bool) -> None:  # fmt: skip
-        """wanted: the layers recorded; rows: how many of the prompt's last,
-        None: all; o, sums: outputs, and column sums where rows are left out."""
+        """wanted: layers to record. rows: how many of the prompt's last ones,
+        None: all. o: outputs? sums: column sums, if rows are left out?"""
         alike = layers.look[wanted[0]].alike
         self.heads, kv, d, d_v, self.scale, self.softcap = alike
         self.layers, self.dtype = wanted, layers.dtype
-        self.shared = layers.look[wanted[0]].nope > 0  # V in K
+        self.shared = layers.look[wanted[0]].nope > 0  # V is a part of K
         n, p = len(request.tokens), request.prompt_len
         self.windows = layers.windows(wanted, n)
         self.rows = rows_kept(p, n, rows)
@@ -81,7 +79,7 @@ class Plan:
         self._second()
 
     def _turn(self, rope: Rope, windowed: Optional[np.ndarray]) -> None:
-        """The rotation is in the trace, too."""
+        """Adds the rotation."""
         self.rope, self.windowed = rope, windowed
         if rope.freq is None:
             return
@@ -91,11 +89,11 @@ class Plan:
         self.metadata["rope.scale"] = rope.factor
         if windowed is not None:
             self.shapes["rope.inv_freq.windowed"] = "F32", windowed.shape
-        if rope.channels is not None:  # for who compares with the model's own
+        if rope.channels is not None:  # to compare with the model's own keys
             self.metadata["channels"] = rope.channels.tolist()
 
     def _second(self) -> None:
-        """What version 1 cannot say."""
+        """Adds what version 1 cannot express."""
         if any(self.windows):
             self.metadata["attn.sliding_window"] = ",".join(
                 map(str, self.windows))  # fmt: skip
@@ -109,8 +107,7 @@ class Plan:
             self.metadata["version"] = "2"
 
     def put(self, file: Writer, layer: int, x: Dict[str, Any]) -> None:
-        """A layer's q, k, v and o, [heads, tokens, d], and sinks [heads] or
-        None, of one request."""
+        """Writes a layer: q, k, v, o [heads, tokens, d]; sinks [heads]."""
         at, sinks = f"layers.{layer}.", x.pop("sinks", None)
         x = {y: z.to(dtype=self.dtype) for y, z in x.items()}
         if self.rope.channels is not None:
@@ -137,7 +134,7 @@ class Plan:
             file.put(at + "rows", np.array(self.rows, "<i4"))
 
     def finish(self, file: Writer, request: Request) -> None:
-        """What is of no layer; then the file is whole."""
+        """Writes the tensors that belong to no layer."""
         file.put("tokens", np.array(request.tokens, "<i4"))
         for name, x in ("rope.inv_freq", self.rope.freq), (
             "rope.inv_freq.windowed", self.windowed

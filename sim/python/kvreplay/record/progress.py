@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In which order prompts are recorded, and what is said of it. Needs Python
-alone."""
+"""Groups prompts for recording, and shows progress. Needs only Python."""
 
 from __future__ import annotations
 
@@ -23,8 +22,8 @@ def spans(numbers: Iterable[int]) -> str:
 
 
 class Progress:
-    """A line a trace on standard error: its tokens, how many a second, and how
-    long the rest will take, if it goes on so."""
+    """Prints a line per trace to standard error: its tokens, tokens per second,
+    and the estimated time left."""
 
     def __init__(
         self, say: Callable[..., None], quiet: bool, total: int, count: int
@@ -34,8 +33,8 @@ class Progress:
         self.begin = time.monotonic()
 
     def add(self, name: str, request: Request) -> None:
-        """total counts a prompt's tokens alone, as what follows is not known
-        before."""
+        """Prints the line of a trace. total counts only the prompts' tokens,
+        because how many follow is not known beforehand."""
         self.done += 1
         self.seen += len(request.asked.ids)
         self.left -= len(request.asked.ids)
@@ -59,7 +58,7 @@ def clock(seconds: float) -> str:
 
 
 def groups(asked: Iterable[Asked], most: int) -> Iterator[List[Asked]]:
-    """Prompts of equal length, at most so many at once, in their order."""
+    """Prompts of equal length, in order, at most so many at once."""
     open_groups: Dict[int, List[Asked]] = {}
     for x in asked:
         group = open_groups.setdefault(len(x.ids), [])

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The prompts of a recording: a file of JSON lines (or one .txt, which is one
-prompt). Checked whole before a model is loaded; needs Python alone. What is
-wrong is a ValueError of one sentence that names file and line.
+"""Reads the prompts of a recording: a file of JSON lines, or a .txt, which is
+one prompt. Checks all of it before a model is loaded. An error is a ValueError:
+one sentence with file and line. Needs only Python.
 
 A line is an object:
 
-    id        what its trace is called (default: p and the line's number)
+    id        name of its trace (default: p and the line's number)
     prompt    a text, or
-    messages  [{"role": "user", "content": "..."}, ...], by the chat template
-    answer    optional: the text of the right answer
-    source    optional: the text in the prompt that answers it
+    messages  [{"role": "user", "content": "..."}, ...], for the chat template
+    answer    optional: text of the right answer
+    source    optional: text in the prompt that says the answer
     segments  optional: [{"role": "context", "text": "..."}, ...], parts of the
-              prompt in their order; roles context, question, answer
-    new       of `kvreplay evaluate` alone: the most tokens that follow
+              prompt in order; roles: context, question, answer
+    new       only for `kvreplay evaluate`: how many tokens to generate
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from ..need import need
 
 ROLES = "context", "question", "answer"
 KEYS = "id prompt messages answer source segments new".split()
-HALF = re.compile("[\ud800-\udfff]")  # of a character: JSON can say it
+HALF = re.compile("[\ud800-\udfff]")  # half a character, possible in JSON
 
 
 class Prompt(NamedTuple):
-    where: str  # file and line, for sentences
+    where: str  # file and line, for messages
     id: str
     prompt: Optional[str] = None
     messages: Optional[List[Dict[str, str]]] = None
@@ -41,7 +41,7 @@ class Prompt(NamedTuple):
     new: Optional[int] = None
 
     def asked(self) -> Dict[str, Any]:
-        """What its trace is made of: all but place and name, and `new`."""
+        """What determines its trace: all but where, id and new."""
         return {x: y for x, y in zip(self._fields[2:-1], self[2:]) if y}
 
 
@@ -50,7 +50,7 @@ def is_text(x: object) -> bool:
 
 
 def pairs_of(x: object, first: str, second: str) -> bool:
-    """Is it a list of {first: text, second: text}, at least one?"""
+    """Is x a non-empty list of {first: text, second: text}?"""
     return isinstance(x, list) and x != [] and all(
         isinstance(y, dict) and is_text(y.get(first)) and is_text(y.get(second))
         for y in x
@@ -58,7 +58,7 @@ def pairs_of(x: object, first: str, second: str) -> bool:
 
 
 def prompt_of(where: str, number: int, x: Any) -> Prompt:
-    """The prompt in one line's object."""
+    """The prompt in a line's object."""
     need(isinstance(x, dict), where, 'is not an object; give {"prompt": "..."}')
     odd = sorted({*x} - {*KEYS})
     need(not odd, where, "has ", ", ".join(odd), "; the keys are ",
@@ -98,13 +98,13 @@ def parse(where: str, line: str) -> Any:
 
 
 def read_prompts(path: str) -> List[Prompt]:
-    """The prompts in a .jsonl, or the one that a .txt is."""
+    """The prompts in a .jsonl, or the one in a .txt."""
     text = read_text(path)
     if path.endswith(".txt"):
         name = os.path.splitext(os.path.basename(path))[0]
         return [prompt_of(path, 1, {"id": name, "prompt": text})]
     found: List[Prompt] = []
-    lines: Dict[str, int] = {}  # {id: where it was}
+    lines: Dict[str, int] = {}  # {id: line}
     for number, line in enumerate(text.split("\n"), 1):
         where = f"{path}:{number}"
         if not line.strip():

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""KVzip's scores of a prompt's tokens (Kim et al. 2025, arXiv 2505.23416): with
-its keys and values in the cache the model reads an instruction to repeat the
-context and then the context itself, a chunk of CHUNK tokens at a time. The
-score of a token is the largest probability that any query of its chunk's pass,
-of any query head of the KV head, gives it. As in the authors' program a
-softmax is over what stands before the context, the chunk and the pass itself.
+"""KVzip's scores of a prompt's tokens (Kim et al. 2025, arXiv 2505.23416). With
+the prompt in the cache, the model reads an instruction to repeat the context,
+then the context itself, a chunk of CHUNK tokens at a time. A token's score is
+the largest probability that any query of its chunk's pass gives it, over all
+query heads of its KV head. As in the authors' program, a softmax covers the
+tokens before the context, the chunk, and the pass itself.
 
-What is no context - special tokens, what a chat template puts before the first
-user's text and behind the last, `question` segments and all behind them - is
-never evicted there, and has the score 1 here, the most that there is. Needs
-torch."""
+The authors never evict what is not context: special tokens, what a chat
+template puts before the first user's text and after the last, `question`
+segments and all after them. Here these have the largest score, 1. Needs torch.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from .attention import own_output, second_of
 from .layers import Layers
 from .tokens import Asked, rendered
 
-CHUNK, BEFORE = 2000, 8  # tokens of a pass; those that say where it begins
+CHUNK, BEFORE = 2000, 8  # tokens of a chunk; tokens that say where it starts
 FIRST = "\n\nRepeat the previous context exactly."
 NEXT = "\n\nRepeat the part of the previous context exactly, starting with "
 
 
 class Pass(NamedTuple):
-    """Tokens start..end of the prompt are scored by reading `ids`."""
+    """Reading `ids` scores tokens start..end of the prompt."""
 
     start: int
     end: int
@@ -39,21 +39,20 @@ class Pass(NamedTuple):
 
 
 class Repeat(NamedTuple):
-    """first, last: the span of the context in the prompt; what is behind it is
-    not in the cache."""
+    """first, last: the context's span in the prompt. The cache ends there."""
 
     first: int
     last: int
     passes: List[Pass]
 
     def places(self) -> int:
-        """Positions that the longest pass comes to."""
+        """How many positions the longest pass needs."""
         return self.last + max(len(x.ids) for x in self.passes)
 
 
 def span_of(tokenizer: Any, asked: Asked) -> Tuple[int, int, List[int]]:
     """The context's span in the prompt, and the tokens that a chat template
-    puts behind a user's text (of a plain prompt: the end of a line)."""
+    puts after a user's text; for a plain prompt, a line end."""
     x, ids = asked.prompt, asked.ids
 
     def encode(text: str) -> List[int]:
@@ -85,7 +84,7 @@ def span_of(tokenizer: Any, asked: Asked) -> Tuple[int, int, List[int]]:
 
 
 def repeat_of(tokenizer: Any, asked: Asked, chunk: int = CHUNK) -> Repeat:
-    """The passes of a prompt."""
+    """A prompt's passes."""
     first, last, behind = span_of(tokenizer, asked)
     passes = []
     for start in range(first, last, chunk):
@@ -99,7 +98,7 @@ def repeat_of(tokenizer: Any, asked: Asked, chunk: int = CHUNK) -> Repeat:
 
 
 def most(call: LayerCall, scale: float, x: Repeat, at: Pass) -> torch.Tensor:
-    """The score of each token of a pass, [KV heads, end - start]."""
+    """The scores of a pass's tokens, [KV heads, end - start]."""
     q, key, n = call.q[0].float(), call.k, call.q.shape[2]
     softcap, sinks = second_of(call)
     keep = [key[0, :, : x.first], key[0, :, at.start : at.end], key[0, :, -n:]]
@@ -121,21 +120,21 @@ def most(call: LayerCall, scale: float, x: Repeat, at: Pass) -> torch.Tensor:
 def score(
     model: Any, layers: Layers, ids: List[int], wanted: List[int], x: Repeat
 ) -> Dict[int, np.ndarray]:
-    """{layer: float32 [KV heads of a trace, tokens of the prompt]}. layers: a
-    Layers of the model; ids: the prompt's; wanted: layers."""
+    """{layer: float32 [KV heads in a trace, tokens of the prompt]}. layers: the
+    model's Layers. ids: the prompt. wanted: layers to score."""
     check_stateless(model)
     check_turned_once(model, x.last, x.places())
     found = {
         l: torch.ones(layers.look[l].alike[1], len(ids)) for l in wanted
     }
-    at = None  # the pass, None: of the prompt itself
+    at = None  # the current pass; None: the prompt itself
 
     def attend(call: LayerCall) -> torch.Tensor:
         layer = call.layer
         if at is not None and layer in found:
             scale = layers.look[layer].alike[4]
             got = most(call, scale, x, at).cpu()
-            if layers.look[layer].nope:  # one KV head, as it is held
+            if layers.look[layer].nope:  # latent form has one KV head
                 got = got.amax(0, keepdim=True)
             found[layer][:, at.start : at.end] = got
         return own_output(own, call)
@@ -153,5 +152,5 @@ def score(
         read(decoder, ids[: x.last], 0)
         for at in x.passes:
             read(decoder, at.ids, x.last)
-            cache.crop(-len(at.ids))  # by how many: positive is refused
+            cache.crop(-len(at.ids))  # a number to remove must be negative
     return {l: y.numpy() for l, y in found.items()}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of a prompt: its tokens and those that follow, what of them is
-the answer, and how its trace is known again. Needs Python alone."""
+"""A prompt with the tokens that follow: where its answer is, and the key that
+identifies its trace. Needs only Python."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .tokens import Asked, find
 
 
 class Request(NamedTuple):
-    """tokens: of the prompt, prompt_len of them, and of the decode steps.
-    answers, segments: as in a trace. by: "model" where it gave the answer,
-    "recorder" where it was given to it, or None."""
+    """tokens: prompt_len of the prompt, then the decode steps. answers,
+    segments: as in a trace. by: "model" if the model gave the answer,
+    "recorder" if the recorder inserted it, or None."""
 
-    asked: Any  # Asked; of hf.capture, whose tokens are the caller's, None
+    asked: Any  # Asked; None for hf.capture, whose tokens are the caller's
     tokens: List[int]
     prompt_len: int
     answers: Sequence[Dict[str, int]] = ()
@@ -26,9 +26,9 @@ class Request(NamedTuple):
 
 
 def request_of(tokenizer: Any, asked: Asked, new: List[int]) -> Request:
-    """A prompt, and the tokens that the model added. Where these have the
-    answer's text it stands there; else the answer's tokens are the decode
-    steps, which the model is made to read."""
+    """A prompt and the tokens that the model added. If they contain the
+    answer's text, it is marked there. Otherwise the answer's tokens become the
+    decode steps, which the model then reads."""
     ids, p, by, span = asked.ids, len(asked.ids), None, None
     if asked.answer:
         n, span = find(tokenizer, new, asked.prompt.answer or "")
@@ -47,7 +47,7 @@ def request_of(tokenizer: Any, asked: Asked, new: List[int]) -> Request:
 
 
 def key_of(prompt: Prompt, digest: Optional[str], options: List[Any]) -> str:
-    """What a trace was made of: another prompt, model or option, another key.
-    options: those that change what is in it."""
+    """Identifies what a trace was made of: it differs for another prompt, model
+    or option. options: those that change the trace."""
     text = json.dumps([prompt.asked(), digest, options], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which layers and which query rows are recorded, as they are typed. Needs
-Python alone."""
+"""Parses which layers and query rows to record. Needs only Python."""
 
 from __future__ import annotations
 
@@ -8,7 +7,7 @@ from typing import List, Optional, Set
 
 
 def read_layers(text: str) -> Optional[List[int]]:
-    """Of `all` or `0,3,8-11`: None, or the numbers, ascending."""
+    """`all` gives None; `0,3,8-11` gives the numbers, ascending."""
     if text == "all":
         return None
     found: Set[int] = set()
@@ -28,8 +27,8 @@ def read_layers(text: str) -> Optional[List[int]]:
 
 
 def read_rows(text: str) -> Optional[int]:
-    """Of `all` or `last=256,decode`: None, or how many of the prompt's last
-    rows. Rows of decode steps are always recorded: no method runs without."""
+    """`all` gives None; `last=256,decode` gives how many of the prompt's last
+    rows. Decode steps are always recorded, because methods need them."""
     if text == "all":
         return None
     last, parts = 0, text.split(",")
@@ -50,6 +49,6 @@ def read_rows(text: str) -> Optional[int]:
 def rows_kept(
     prompt_len: int, n_tokens: int, last: Optional[int]
 ) -> Optional[range]:
-    """Tokens whose query rows are recorded; None: all are."""
+    """The tokens whose query rows are recorded; None: all."""
     first = 0 if last is None else max(0, prompt_len - last)
     return None if first == 0 else range(first, n_tokens)

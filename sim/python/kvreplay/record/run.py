@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All prompts, one after another or together, of one model that is loaded once.
-Needs torch and transformers."""
+"""Records all prompts with one loaded model. Needs torch, transformers."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ from .write import record
 
 
 class Run:
-    """The prompts of a command line, a: those there, and those asked for."""
+    """A command line's prompts. there: recorded already. asked: to record."""
 
     def __init__(
         self,
@@ -41,7 +40,7 @@ class Run:
         say: Callable[..., None],
     ) -> None:
         self.a, self.say = a, say
-        self.said: Set[Tuple[int, ...]] = set()  # of which layers
+        self.said: Set[Tuple[int, ...]] = set()  # groups of layers announced
         os.makedirs(a.out, exist_ok=True)
         sweep(a.out)
         self.model, self.tokenizer = load(a.model, a.dtype, a.device)
@@ -97,7 +96,7 @@ class Run:
             answer_by=request.by)  # fmt: skip
 
     def notes(self, layers: List[int], n_tokens: int) -> None:
-        """What of the model is not in the traces, once."""
+        """Prints once what the traces omit of the model."""
         if tuple(layers) in self.said:
             return
         self.said.add(tuple(layers))
@@ -137,7 +136,7 @@ class Run:
         return os.path.join(self.a.out, "scores", prompt.id + ".safetensors")
 
     def scored(self, prompt: Prompt) -> bool:
-        """Are the scores there, of the trace that is there now?"""
+        """Do scores exist, and belong to the trace as it is now?"""
         path = self.scores(prompt)
         if not os.path.lexists(path):
             return False
@@ -150,7 +149,7 @@ class Run:
         return of == read_trace(self.path(prompt)).identity
 
     def check_repeat(self, asked: Asked) -> Repeat:
-        """The passes of --repeat, if the model has places for them."""
+        """The passes of --repeat. ValueError if the model is too short."""
         x = repeat_of(self.tokenizer, asked)
         config = self.model.config.get_text_config()
         most = getattr(config, "max_position_embeddings", None) or x.places()
@@ -162,7 +161,7 @@ class Run:
         return x
 
     def score(self, asked: Asked) -> None:
-        """KVzip's scores of a prompt, of the layers in which methods choose."""
+        """Writes KVzip's scores of a prompt, for layers without a window."""
         path, x = self.scores(asked.prompt), self.check_repeat(asked)
         t = read_trace(self.path(asked.prompt))
         wanted = [l for l in t.layers if not t.windows[l]]
@@ -180,7 +179,7 @@ class Run:
 
 
 def check(path: str, say: Callable[..., None]) -> None:
-    """By `kvtrace check`: the outputs computed again from q, k and v."""
+    """Runs `kvtrace check`, which computes the outputs again from q, k, v."""
     x = subprocess.run(
         [program("kvtrace"), "check", "-f", "json", path],
         capture_output=True, text=True)  # fmt: skip
@@ -199,7 +198,7 @@ def check(path: str, say: Callable[..., None]) -> None:
 def record_all(
     a: argparse.Namespace, prompts: List[Prompt], say: Callable[..., None]
 ) -> int:
-    """Returns the exit code: 3 where a prompt could not be recorded."""
+    """Returns the exit code: 3 if a prompt could not be recorded."""
     x, bad = Run(a, prompts, say), 0
     for prompt in x.there if a.repeat else ():
         try:
@@ -219,7 +218,7 @@ def record_all(
     for group in groups(x.asked, a.together):
         try:
             x.group(group, progress)
-        except (ValueError, IndexError) as e:  # of these: others may be well
+        except (ValueError, IndexError) as e:  # the other groups continue
             bad += len(group)
             where = ", ".join(y.prompt.where for y in group)
             say(f"{where}: {reason(e)}")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Column sums of a prompt's probabilities, in the library's arithmetic, so that
-methods decide on them as on the rows. Needs the library."""
+"""Column sums of a prompt's probabilities in the library's arithmetic, so that
+methods decide as if all rows were recorded. Needs the library."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..binding import DTYPES, NAMES, Err, load
 
 @functools.lru_cache(None)
 def library() -> c.CDLL:
-    """SessionError where there is none."""
+    """The library. SessionError if there is none."""
     return load(None)
 
 
@@ -28,9 +28,9 @@ def column_sums(
     window: int = 0,
     sinks: Optional[np.ndarray] = None,
 ) -> np.ndarray:
-    """Of q [heads, tokens, d] and k [KV heads, tokens, d] of one type (float16,
-    float32 or bfloat16 as uint16): I64 [heads, prompt_len]. softcap and window:
-    0 is none; sinks: float32 [heads] or None."""
+    """int64 [heads, prompt_len], from q [heads, tokens, d] and k [KV heads,
+    tokens, d] of one type (float16, float32, or bfloat16 as uint16). softcap,
+    window: 0 for none. sinks: float32 [heads] or None."""
     q, k = (np.ascontiguousarray(x) for x in (q, k))
     out, e = np.empty((len(q), prompt_len), "<i8"), Err()
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A prompt as its tokens, and where in them a text stands. Spans are those of
-traces: [start, end)."""
+"""Tokenizes prompts and finds texts in them. Spans are [start, end)."""
 
 from __future__ import annotations
 
@@ -13,8 +12,9 @@ from ..need import need
 from .prompts import Prompt
 
 
-# With a sign or point before it. A comma joins thousands (1,234) or decimals
-# (0,12; 1.234,5), but nothing in a list (12,13,14); other marks join thousands.
+# A number, with a sign or point before it. A comma separates thousands (1,234)
+# or decimals (0,12; 1.234,5), but not in a list (12,13,14). Other marks only
+# separate thousands.
 MARKS = ",'\u2019_"
 NUMBER = re.compile(r"(?:(?<![\w.\-\u2212\u2013])[-\u2212\u2013]?\.?)?"
                     rf"(?:(?<!\d,)(?:\d{{1,3}}(?:[{MARKS}]\d{{3}})+(?!\d)|"
@@ -23,8 +23,8 @@ NUMBER = re.compile(r"(?:(?<![\w.\-\u2212\u2013])[-\u2212\u2013]?\.?)?"
 
 
 class Asked(NamedTuple):
-    """A prompt as tokens. answer: those of the right answer as they would
-    follow; source: its span in the prompt, or None; segments: as in a trace."""
+    """A prompt as tokens. answer: tokens of the right answer, as they would
+    follow. source: its span in the prompt, or None. segments: as in a trace."""
 
     prompt: Prompt
     ids: List[int]
@@ -34,7 +34,7 @@ class Asked(NamedTuple):
 
 
 def decode(tokenizer: Any, ids: List[int]) -> str:
-    """The text of tokens, special ones left out."""
+    """The text of tokens, without special ones."""
     text: str = tokenizer.decode(
         ids, skip_special_tokens=True, clean_up_tokenization_spaces=False
     )
@@ -42,7 +42,7 @@ def decode(tokenizer: Any, ids: List[int]) -> str:
 
 
 def least(low: int, high: int, true: Callable[[int], bool]) -> int:
-    """The least of low..high for which it is true, as it is of high."""
+    """The smallest of low..high that makes true(x) true; high does."""
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if true(middle) else (middle + 1, high)
@@ -50,19 +50,19 @@ def least(low: int, high: int, true: Callable[[int], bool]) -> int:
 
 
 def squeezed(text: str) -> str:
-    """Without blanks."""
+    """The text without blanks."""
     return "".join(text.split())
 
 
 def joined(a: str, b: str) -> bool:
-    """Are two neighbours of one word? Letters without case (Chinese, Thai, ..)
-    are words of their own, as their scripts put no blanks between words."""
+    """Do two neighboring characters belong to one word? Letters without case
+    (Chinese, Thai, ..) are words: blanks do not separate words there."""
     return all(x.isalnum() and unicodedata.category(x) != "Lo" for x in (a, b))
 
 
 def borders(text: str) -> List[bool]:
-    """Whether a word or number begins or ends before each character of the text
-    that is no blank, and behind the last: [len(squeezed(text)) + 1]."""
+    """For each non-blank character, and for the end of the text: does a word or
+    number begin or end before it? [len(squeezed(text)) + 1]."""
     found, before = [], " "
     inside = {i for x in NUMBER.finditer(text) for i in range(*x.span())[1:]}
     for i, x in enumerate(text):
@@ -73,8 +73,8 @@ def borders(text: str) -> List[bool]:
 
 
 def alike(text: str) -> str:
-    """Folded, but for characters that are numbers and no digits: a 5 with a
-    small 2 is not 52. A minus sign is a hyphen."""
+    """Folded, except for numeric characters that are not digits: a 5 with a
+    small 2 is not 52. A minus sign becomes a hyphen."""
     return "".join(
         x if x.isnumeric() and not x.isdecimal() else folded(x)
         for x in text.replace("\u2212", "-")
@@ -82,16 +82,16 @@ def alike(text: str) -> str:
 
 
 def thousands(text: str) -> List[str]:
-    """The text, and without marks before each three digits, and with each."""
+    """The text itself, without thousands separators, and with each kind."""
     bare = re.sub(rf"(?<=\d)[{MARKS}](?=\d{{3}}(?!\d))", "", text)
     before = re.compile(r"(?<=\d)(?=(\d{3})+(?!\d))")
     return [text, bare, *(before.sub(x, bare) for x in MARKS)]
 
 
 def places(text: str, want: str, words: bool) -> List[Tuple[int, int]]:
-    """Where `want` stands in the text, [start, end), blanks left out of both;
-    words: as whole words and numbers alone, so that 7 does not stand in 2017,
-    1.7 or -7, and 1234 stands in 1,234 and not in 12 34."""
+    """The spans of `want` in the text, [start, end), ignoring blanks in both.
+    words: only as whole words and numbers, so that 7 is not found in 2017, 1.7
+    or -7, and 1234 is found in 1,234 but not in 12 34."""
     whole, at, found = squeezed(text), borders(text), []
     for form in dict.fromkeys(thousands(want) if words else [want]):
         short, own = squeezed(form), borders(form)
@@ -111,10 +111,9 @@ def find(
     first: int = 0,
     words: bool = True,
 ) -> Tuple[int, Optional[Tuple[int, int]]]:
-    """How often the text stands in the ids from first on, and the span of the
-    fewest tokens that have it there for the first time; 0, None: never. Blanks
-    do not count, and where it never does to the letter, case and accents do not
-    either. words: as places() has it."""
+    """How often the text occurs in the ids from first on, and the shortest span
+    of its first occurrence; (0, None) if never. Ignores blanks, and, if the
+    exact text does not occur, case and accents. words: as for places()."""
     for same in (lambda x: x), alike if words else folded:
         whole = same(decode(tokenizer, ids[first:]))
         found = places(whole, same(text), words)
@@ -129,14 +128,14 @@ def find(
     whole, (i, j), n = squeezed(whole), found[0], len(ids)
     upto, behind = whole[:j], whole[i:]
     end = least(first, n, lambda x: part(first, x).startswith(upto))
-    # The last start that still has all from the text on.
+    # The last start after which the text is still complete.
     start = least(first + 1, end, lambda x: not part(x, n).endswith(behind))
     return len(found), (start - 1, end)
 
 
 def rendered(name: str, tokenizer: Any, x: Prompt) -> str:
-    """The text of a prompt's messages, by the model's chat template. One that
-    names the day (Llama 3) names the day that it has without a clock."""
+    """The text of a prompt's messages by the model's chat template. Templates
+    that state the date (Llama 3) get a fixed one: their own default."""
     template = getattr(tokenizer, "chat_template", "")
     need(template is not None, x.where, f"{name} has no chat template for "
          "messages; give prompt, a text, or another model")  # fmt: skip
@@ -146,7 +145,7 @@ def rendered(name: str, tokenizer: Any, x: Prompt) -> str:
             x.messages, tokenize=False, add_generation_prompt=True, **day
         )
         return text
-    except Exception as e:  # of a template: jinja's, or none there is
+    except Exception as e:  # jinja's, or the template's own
         said = " ".join(str(e).split())[:200]
         raise ValueError(
             f"{x.where}: {name}'s chat template refuses these messages: {said}"
@@ -156,7 +155,7 @@ def rendered(name: str, tokenizer: Any, x: Prompt) -> str:
 def ids_of(
     name: str, tokenizer: Any, x: Prompt, size: int
 ) -> Tuple[str, List[int]]:
-    """The tokens of a prompt, as its text and their numbers."""
+    """A prompt as text and as tokens."""
     try:
         if x.prompt is not None:
             return x.prompt, encode(name, tokenizer, x.prompt, size)
@@ -172,8 +171,8 @@ def ids_of(
 def follows(
     tokenizer: Any, text: str, ids: List[int], more: str, special: bool
 ) -> List[int]:
-    """The tokens of more as they follow the ids of text: of both texts at once
-    where those of the first stay the same, else of its own."""
+    """The tokens of `more` after the ids of text: from both texts tokenized at
+    once, if that leaves the first one's tokens unchanged; else on its own."""
     both = tokenized(tokenizer, text + more, special)
     if both[: len(ids)] == ids and len(both) > len(ids):
         return both[len(ids) :]
@@ -184,8 +183,8 @@ def follows(
 def source_of(
     tokenizer: Any, x: Prompt, ids: List[int]
 ) -> Optional[Tuple[int, int]]:
-    """Where the answer's source stands: of the line, else the answer itself if
-    it stands in the prompt once."""
+    """The span of the answer's source: the line's, or the answer itself if it
+    occurs once in the prompt."""
     if not x.answer:
         return None
     n, span = find(tokenizer, ids, x.source or x.answer)
@@ -201,29 +200,29 @@ def source_of(
 def segments_of(
     tokenizer: Any, x: Prompt, ids: List[int]
 ) -> List[Dict[str, Any]]:
-    """As a trace has them: one behind the other, nothing between."""
+    """Segments as in a trace: each starts where the previous one ends."""
     found, first = [], 0
     for part in x.segments or ():
         _, span = find(tokenizer, ids, part["text"], first, words=False)
         need(span, x.where, f"the segment {part['text'][:40]!r} is not in the "
              "prompt after the earlier ones")  # fmt: skip
         assert span is not None
-        # From where the last one ended: what is between belongs to this one.
+        # Starts at the previous end: text in between belongs to this one.
         found.append(dict(start=first, end=span[1], role=part["role"]))
         first = span[1]
     return found
 
 
 def check_places(where: str, n: int, more: int, most: Optional[int]) -> None:
-    """ValueError where n tokens and `more` to follow are more than the model
-    has places for; most: None where it does not say."""
+    """ValueError if n tokens and `more` to follow exceed the model's positions.
+    most: their number, None if the model does not say."""
     need(most is None or n + more <= most, where, f"{n} tokens and {more} to "
          f"follow exceed the model's limit of {most}; shorten the prompt, or "
          "let fewer follow")  # fmt: skip
 
 
 def tokens_of(name: str, tokenizer: Any, x: Prompt, size: int) -> Asked:
-    """Asked, of a Prompt. size: tokens that the model knows."""
+    """A Prompt as Asked. size: the model's vocabulary."""
     text, ids = ids_of(name, tokenizer, x, size)
     answer, special = x.answer or "", x.prompt is not None
     return Asked(

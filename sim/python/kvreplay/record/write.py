@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests of one length through the model and into their files, a layer at a
-time. Needs torch."""
+"""Records requests of one length, layer by layer. Needs torch."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ from .request import Request
 
 
 def check_room(folder: str, plans: Sequence[Plan]) -> None:
-    """OSError where the disk has no room for what is to be written."""
+    """OSError if the disk has too little space for the traces."""
     size = sum(
         int(np.prod(s)) * NUMPY[t].itemsize
         for plan in plans
@@ -46,11 +45,10 @@ def record(
     sums: bool = True,
     metadata: Sequence[Mapping[str, Any]] = (),
 ) -> List[int]:
-    """Writes a trace of each request to its path; all have one number of
-    tokens. digest: the model's; asked: layers, None: all that can be; rows: how
-    many of the prompt's last, None: all; o, sums: outputs, column sums where
-    rows are left out; metadata: a dict for each. Returns the layers recorded.
-    """
+    """Writes a trace of each request to its path. All must have equally many
+    tokens. digest: the model's. asked: layers, None: all that are possible.
+    rows: how many of the prompt's last, None: all. o: outputs? sums: column
+    sums, if rows are left out? metadata: a dict each. Returns the layers."""
     n = len(requests[0].tokens)
     for x in requests:
         check_turned_once(model, x.prompt_len, n)
@@ -59,7 +57,7 @@ def record(
     for request, own in zip(requests, metadata):
         plan = Plan(layers, wanted, request, rows, o, sums)
         if getattr(config, "kv_lora_rank", None) and not plan.shared:
-            # expanded, as no engine holds it
+            # Expanded keys, which no engine stores.
             plan.metadata["attn.latent"] = (
                 config.kv_lora_rank + config.qk_rope_head_dim
             )
@@ -92,7 +90,7 @@ def put(
     plans: Sequence[Plan],
     files: Sequence[Writer],
 ) -> None:
-    """The forward of all requests, written as it goes."""
+    """One forward pass of all requests, written as it computes."""
     ids = torch.tensor([x.tokens for x in requests], device=model.device)
 
     def take(

@@ -25,7 +25,7 @@ from typing import List, Optional
 
 
 def main(argv: Optional[List[str]] = None) -> int:
-    """The command `kvreplay train`; returns its exit code."""
+    """`kvreplay train`; returns its exit code."""
     from .traces import main
 
     return main(argv)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `kvreplay train` learns from: traces of one model, opened together and
-cut into pieces of consecutive tokens; K and V of a token as one vector; the
-rows of attention that give answers. Needs numpy."""
+"""Training data for `kvreplay train`: traces of one model, cut into pieces of
+consecutive tokens; a token's K and V as one vector; the attention rows that
+predict answers. Needs numpy."""
 
 from __future__ import annotations
 
@@ -28,12 +28,11 @@ class Piece(NamedTuple):
 
 
 class Data:
-    """The traces `paths` that are learned from and those that are `held` out,
-    all read once; ValueError where one is not finite, is of another model than
-    the first, lacks a layer, or has attention that no trainer knows. turning:
-    keys are turned back, so frequencies must be there; answers: some of the
-    traces must have answers. layers, heads, kv_heads, d, d_v, n_layers: of the
-    first trace."""
+    """The traces at `paths`, to learn from, and at `held`, held out. ValueError
+    if a trace has NaN or Inf, a different model or fewer layers than the first
+    one, or attention that trainers do not support. turning: keys are rotated
+    back, so frequencies are required. answers: at least one trace must have
+    answers. layers, heads, kv_heads, d, d_v, n_layers: of the first trace."""
 
     def __init__(self, method: str, paths: Sequence[str], held: Sequence[str],
                  most: int, turning: bool, answers: bool) -> None:  # fmt: skip
@@ -62,16 +61,16 @@ class Data:
         self.tokens = sum(t.n_tokens for t in self.traces)
 
     def cut(self, t: Trace) -> List[Piece]:
-        """A trace in pieces of `most` tokens; the last may be shorter."""
+        """A trace in pieces of at most `most` tokens."""
         n, most = t.n_tokens, self.most
         return [Piece(t, x, min(n, x + most)) for x in range(0, n, most)]
 
     def width(self) -> int:
-        """Of K and V of a token."""
+        """The length of a token's K and V together."""
         return self.kv_heads * (self.d + self.d_v)
 
     def common(self, t: Trace) -> List[int]:
-        """Layers that are learned and that this trace records."""
+        """The trained layers that this trace records."""
         return [x for x in self.layers if x in t.layers]
 
 
@@ -108,8 +107,8 @@ def check_plain(t: Trace) -> None:
 
 
 def order(count: int, seed: int, done: int) -> Iterator[int]:
-    """Which piece each step is of, for ever: all in an order of their own each
-    pass. done: steps that were taken."""
+    """Endlessly, the index of each step's piece: every pass has all pieces in
+    random order. done: steps already taken."""
     r, left = random.Random(f"pieces {seed}"), done
     while True:
         one = list(range(count))
@@ -122,13 +121,13 @@ def order(count: int, seed: int, done: int) -> Iterator[int]:
 
 
 def part(t: Trace, layer: int, name: str, first: int, end: int) -> Array:
-    """float32 [heads, end - first, ..] of q, k or v of a layer."""
+    """float32 [heads, end - first, ..] of a layer's q, k or v."""
     return widen(t.layer(layer)[name][:, first:end])
 
 
 def vectors(t: Trace, layer: int, end: int, first: int = 0) -> Array:
-    """float32 [end - first, width]: K of all KV heads before their rotation,
-    then V, of tokens first .. end - 1."""
+    """float32 [end - first, width] for tokens first .. end - 1: K of all KV
+    heads before RoPE, then V."""
     k, v = (part(t, layer, x, first, end) for x in "kv")
     at = np.arange(end) if t.positions is None else t.positions
     angle = at[first:end, None].astype("f4") * t.inv_freq
@@ -143,8 +142,8 @@ def vectors(t: Trace, layer: int, end: int, first: int = 0) -> Array:
 
 
 def answers(piece: Piece, layer: int) -> Iterator[Tuple[Any, int, Array]]:
-    """Of each recorded row of the piece that gives a token of an answer: the
-    answer, the row's token, and float64 probabilities [query heads, token + 1].
+    """For each recorded row of the piece that predicts a token of an answer:
+    the answer, the row's token, float64 probabilities [query heads, token + 1].
     Tokens start - 1 .. end - 2 predict an answer from `start` to `end`."""
     t = piece.trace
     rows = t.rows(layer)
@@ -164,9 +163,9 @@ def answers(piece: Piece, layer: int) -> Iterator[Tuple[Any, int, Array]]:
 
 
 def packed(name: str, dtype: str, x: Any) -> Any:
-    """A tensor of container.py; ValueError where it is not finite."""
+    """A tensor for container.py. ValueError if it is not finite."""
     y = np.asarray(x, "f4")
-    with np.errstate(over="ignore"):  # said below
+    with np.errstate(over="ignore"):  # checked below
         made = tensor(dtype, bfloat16(y) if dtype == "BF16" else y)
     there = array(made)
     there = widen(there) if dtype == "BF16" else there

@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DeltaKV's compressor trained with the model in the loop, as the paper's
-Algorithm 1 does it: the model, frozen, runs on with K and V that were rebuilt
-from their latents, layer by layer, and the loss is the squared error against K
-and V of a clean pass plus the loss of the next token.
+"""Trains DeltaKV's compressor with the model in the loop (Algorithm 1 of the
+paper): the frozen model continues, layer by layer, with K and V rebuilt from
+their latents. The loss is their squared error against a clean pass plus the
+loss of the next token.
 
-    kv_t  K of all KV heads before their rotation, then V, of token t
-    m_t   mean of its k nearest references, strictly earlier: sinks, and the
-          tokens at multiples of the stride
+    kv_t  K of all KV heads before RoPE, then V, of token t
+    m_t   mean of the k nearest earlier references: sinks, and the tokens at
+          multiples of the stride
     z = f_c(kv_t) - f_c(m_t)     kv^_t = z W4' + m_t
-    f_c(x) = (SiLU(x W1') * x W2') W3', the light one; weights begin as
+    f_c(x) = (SiLU(x W1') * x W2') W3', the light one; initial weights are
              N(0, 0.02^2)
 
-Hao et al. 2026, DeltaKV. AdamW with rate 2e-4, risen to in the first 2 % of the
-steps and falling to 0 in the rest. The paper sums squared norms, the authors'
-code takes means over tokens and channels and adds up layers: the latter.
-The same without the model, of traces, on the squared error of a clean pass
-alone (`kvreplay train`), is in recorded.py. Needs torch."""
+Hao et al. 2026, DeltaKV. AdamW with rate 2e-4, which rises in the first 2 % of
+the steps and then falls to 0. The paper sums squared norms; the authors' code
+takes means over tokens and channels and adds up layers, as here. recorded.py
+trains without the model, on traces, with only the squared error
+(`kvreplay train`). Needs torch."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ IN, OUT, BACK = (
     "compress.out.weight",  # [latent, hidden]: W3'
     "decompress.out.weight",  # [width, latent]: W4'; gelu: [width, back]
 )
-BACK_IN = "decompress.in.weight"  # gelu alone: [back, latent]
+BACK_IN = "decompress.in.weight"  # only gelu: [back, latent]
 
 
 class Compressor(Weights):
-    """Of every layer. back: units of f_d; 0: the light one, else both ways are
-    two layers with GELU between them and biases. alone: there are no means of
-    references: z = f_c(kv_t), kv^_t = f_d(z), an ablation."""
+    """For every layer. back: units of f_d; 0: the light one; else f_c and f_d
+    are two layers each, with biases and GELU in between. alone: without means
+    of references: z = f_c(kv_t), kv^_t = f_d(z), an ablation."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Compressor(Weights):
     def rebuild(
         self, l: int, x: torch.Tensor, mean: torch.Tensor
     ) -> torch.Tensor:
-        """Rows from their latents and the means of their references."""
+        """Rows, from their latents and the means of their references."""
         z = self.down(l, x) if self.alone else (
             self.down(l, x) - self.down(l, mean))  # fmt: skip
         if self.back:
@@ -101,8 +101,8 @@ def means(
     places: torch.Tensor,
     k: int,
 ) -> torch.Tensor:
-    """Of tokens `at`, from references `refs` at `places`: the k nearest of
-    those strictly earlier, fewer where there are fewer."""
+    """For tokens `at`: the mean of the k nearest earlier ones of the references
+    `refs` at `places`, or of fewer if there are fewer."""
     far = (refs * refs).sum(-1) - 2 * x.detach() @ refs.detach().T
     seen = places[None, :] < at[:, None]
     far = far.detach().masked_fill(~seen, float("inf"))
@@ -118,11 +118,11 @@ def places(n: int, sinks: int, stride: int) -> List[int]:
 
 
 class Rebuilding:
-    """An attention of Frozen.run: K and V of every token but sinks (and, with
-    raw ones, references) are rebuilt; without a compressor they are the means
-    of their references. Afterwards of each layer, by its number, of all tokens
-    behind the sinks: new, the rebuilt vectors, those of references that are
-    attended as they are, too; mean, that of each one's references."""
+    """Attention for Frozen.run that rebuilds K and V of all tokens except sinks
+    and, if refs is raw, references. Without a compressor it uses the means of
+    references. Afterwards, by layer, for all tokens after the sinks: new, the
+    rebuilt vectors, also of references that are used raw; mean, each token's
+    mean of references."""
 
     def __init__(
         self,
@@ -146,7 +146,7 @@ class Rebuilding:
     def rebuilt_references(
         self, l: int, x: torch.Tensor, where: torch.Tensor
     ) -> torch.Tensor:
-        """One after the other, as each may look at those before it."""
+        """One by one, because each can use the earlier ones."""
         refs: List[torch.Tensor] = []
         for i, t in enumerate(where.tolist()):
             row = x[t : t + 1]
@@ -158,7 +158,7 @@ class Rebuilding:
         return torch.cat(refs)
 
     def rebuild(self, l: int, x: torch.Tensor) -> torch.Tensor:
-        """Vectors [tokens, width] as they are attended."""
+        """Vectors [tokens, width] for the attention."""
         n = len(x)
         if n <= self.sinks:
             return x
@@ -189,7 +189,7 @@ def compressor(
     hidden: Optional[int] = None,
     latent: Optional[int] = None,
 ) -> Compressor:
-    """That of a file, or without a path one of random weights."""
+    """The compressor in a file; without a path, one with random weights."""
     begin, width = Begin(path, FORMAT), frozen.width()
     kind = begin.meta.get("compressor", "swiglu")
     if "trained_references" in begin.meta:

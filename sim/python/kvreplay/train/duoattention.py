@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DuoAttention's gates trained with the model in the loop, one for each KV head
-of each layer:
+"""Trains DuoAttention's gates, one per KV head and layer, with the model in the
+loop:
 
     full    the head's output from all tokens; stream: from the first `sink`
             and the last `recent` tokens and its own
-    the model runs on with gate * full + (1 - gate) * stream in every head
-    loss    mean of (h - h^)^2, h the last hidden state of the model as it is,
-            of the rows that give answers; plus penalty * the mean gate
+    the model continues with gate * full + (1 - gate) * stream in every head
+    loss    mean of (h - h^)^2 over the rows that predict answers, h the last
+            hidden state of the original model; plus penalty * the mean gate
 
 Xiao et al. 2024, DuoAttention: AdamW with rate 0.02, which rises in the first
-fifth of the steps and falls in the last; gates begin as 1 and stay in [0, 1].
+fifth of the steps and falls in the last; gates start at 1 and stay in [0, 1].
 The authors train with streams of 128 and 256 tokens and evaluate with 64 and
-256: the latter, as the method's defaults. `kvreplay train duoattention` looks
-at each head by itself, where it leaves the attention. Prompts without an answer
-teach nothing and are left out, as are those that a stream sees whole. Needs
-torch."""
+256, the method's defaults, which are used here. `kvreplay train duoattention`
+measures each head's output instead. Leaves out prompts without an answer, and
+prompts so short that a stream sees all of them. Needs torch."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ from .trainer import Back, Kind, Losses
 
 
 class Gates(torch.nn.Module):
-    """[layers trained, KV heads]."""
+    """[trained layers, KV heads]."""
 
     def __init__(self, frozen: Frozen) -> None:
         super().__init__()
@@ -68,7 +67,7 @@ class Trainer(Kind):
         return found
 
     def stream(self, n: int, device: torch.device) -> torch.Tensor:
-        """What a stream sees, bool [1, 1, rows, tokens]."""
+        """Which tokens a stream sees, bool [1, 1, rows, tokens]."""
         at = torch.arange(n, device=device)
         back = at[:, None] - at
         near = (at < self.a.sink) | (back <= self.a.recent)
@@ -103,7 +102,7 @@ class Trainer(Kind):
         return {"squared error": error.item(), "mean gate": gate.item()}
 
     def tensors(self) -> dict[str, torch.Tensor]:
-        """Of all layers of the model; those not trained are 0."""
+        """Gates of all layers of the model, 0 for layers not trained."""
         all_ = torch.zeros(self.frozen.n_layers, self.frozen.kv_heads)
         all_[self.frozen.layers] = self.weights.value.detach().cpu()
         return {"gates": all_}

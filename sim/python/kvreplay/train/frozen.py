@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The model in the loop: frozen, and run with another attention in the layers
-that are trained. And K and V of a token as one vector, before the rotation, as
-DeltaKV codes it. Needs torch and transformers."""
+"""Runs a frozen model with other attention in the trained layers, and makes one
+vector of a token's K and V before RoPE. Needs torch and transformers."""
 
 from __future__ import annotations
 
@@ -21,9 +20,9 @@ Attend = Callable[[Call], torch.Tensor]
 
 
 class Frozen:
-    """A model whose layers `layers` are trained for: all that attend to every
-    token alike, without a cap or sinks, or those asked for. inv_freq, paired:
-    their rotation, which `turning` says is needed."""
+    """A model and its trained `layers`: those asked for, or all with the same
+    attention to every token, without a cap, sinks or window. inv_freq, paired:
+    their rotation, only if `turning`."""
 
     def __init__(
         self,
@@ -58,8 +57,8 @@ class Frozen:
     def run(
         self, ids: torch.Tensor, attend: Attend, head: bool = True
     ) -> torch.Tensor:
-        """The logits [tokens, vocabulary] of ids [1, tokens], float32, or
-        without a head the last hidden state."""
+        """The logits, float32 [tokens, vocabulary], of ids [1, tokens]. With
+        head=False the last hidden state."""
 
         def go(x: LayerCall) -> torch.Tensor:
             def plain(
@@ -92,11 +91,11 @@ class Frozen:
     # --- vectors -------------------------------------------------------------
 
     def width(self) -> int:
-        """Of K and V of a token."""
+        """The length of a token's K and V together."""
         return int(self.kv_heads * (self.d + self.d_v))
 
     def turned(self, k: torch.Tensor, sign: int) -> torch.Tensor:
-        """k [KV heads, tokens, d] turned by its positions, or back (-1)."""
+        """Rotates k [KV heads, tokens, d] by its positions, or back (-1)."""
         at = torch.arange(k.shape[-2], dtype=torch.float64)[:, None]
         angle = (sign * at * self.inv_freq).to(k.device)
         cos, sin = angle.cos().float(), angle.sin().float()
@@ -110,13 +109,12 @@ class Frozen:
         )
 
     def vectors(self, call: Call) -> torch.Tensor:
-        """float32 [tokens, width]: K of all KV heads before the rotation, then
-        V."""
+        """float32 [tokens, width]: K of all KV heads before RoPE, then V."""
         both = self.turned(call.k[0].float(), -1), call.v[0].float()
         return torch.cat([x.transpose(0, 1).flatten(1) for x in both], 1)
 
     def attended(self, call: Call, x: torch.Tensor) -> torch.Tensor:
-        """The output with K and V of these vectors."""
+        """The attention's output with K and V from these vectors."""
         k, v = torch.split(
             x, [self.kv_heads * y for y in (self.d, self.d_v)], 1)  # fmt: skip
         k, v = (torch.unflatten(y, 1, (self.kv_heads, -1)).transpose(0, 1)

@@ -64,11 +64,11 @@ def weight(text: str) -> float:
 
 weight.__name__ = "number from 0 to 1000"
 
-# Of a method's own options: word, how it is read (or what it may be), default
-# (None: said by the help), what it is.
+# A method's options: name, parser or choices, default (None: the help states
+# it), help.
 Own = Tuple[str, Any, Any, str]
-CUT: Own = ("tokens", whole(2), 512, "most tokens of a piece; longer "
-            "prompts are cut into several")  # fmt: skip
+CUT: Own = ("tokens", whole(2), 512, "tokens of a piece; cuts longer "
+            "prompts")  # fmt: skip
 BEGIN: Own = ("from", str, None, "start with this file of train-hf or train "
               "(default: random weights)")  # fmt: skip
 OWN: Dict[str, List[Own]] = {
@@ -95,8 +95,7 @@ OWN: Dict[str, List[Own]] = {
          "paper"),
         ("rank", whole(1), None, "width of phi and psi; default 8, as in the "
          "paper"),
-        ("budget", whole(2), 32, "tokens that the policy keeps, half of them "
-         "recent"),
+        ("budget", whole(2), 32, "tokens to keep, half of them recent"),
     ],
     "duoattention": [
         ("sink", whole(0), 64, "first tokens of a stream"),
@@ -104,7 +103,7 @@ OWN: Dict[str, List[Own]] = {
         ("penalty", weight, 0.05, "weight of the mean gate"),
     ],
 }  # fmt: skip
-# Steps and learning rate by default; the rates are those of the papers.
+# Default steps and learning rate; the rates are those of the papers.
 PACE = {"deltakv": (2000, 2e-4), "less": (1000, 1e-3),
         "duoattention": (400, 0.02)}  # fmt: skip
 
@@ -122,10 +121,11 @@ def own_options(p: argparse.ArgumentParser, own: List[Own]) -> None:
 
 def add_options(p: argparse.ArgumentParser, method: str) -> None:
     add, (steps, rate) = p.add_argument, PACE[method]
-    add("model", metavar="MODEL")
+    add("model", metavar="MODEL", help="folder, hub name or .gguf file")
     add("--prompts", required=True, nargs="+", metavar="FILE",
         help=".jsonl, .txt or traces (.safetensors)")  # fmt: skip
-    add("-o", "--out", required=True, metavar="NAME.safetensors")
+    add("-o", "--out", required=True, metavar="NAME.safetensors",
+        help="the file to write (required)")  # fmt: skip
     add("--hold-out", nargs="+", default=[], metavar="FILE",
         help="prompts that are not trained on; their losses are printed at the "
         "end")  # fmt: skip
@@ -182,8 +182,7 @@ def go(a: argparse.Namespace) -> int:
 
 
 def main(argv: Optional[List[str]] = None) -> int:
-    """The command; argv: its words, None: of the command line. Returns the exit
-    code."""
+    """The command; returns its exit code. argv None: the command line."""
     a = parser().parse_args(argv)
     return run(lambda: go(a), NAME)
 

@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The perceptrons of LESS trained with the model in the loop, a pair a head:
+"""Trains LESS's perceptrons, a pair per head, with the model in the loop:
 
     rows t >= budget of a piece, over its tokens 0 .. t:
-      kept: the last `recent` tokens before t, t itself, and of those before
-        the best budget - recent by the probabilities of all rows so far (the
-        group's heads added, a token that is not kept begins anew)
+      kept: the last `recent` tokens before t, t itself, and the budget - recent
+        earlier ones with the most probability in all rows so far (summed over
+        the group's heads; a token that is dropped starts again from 0)
       o^ = (sum kept e^s v + sum rest phi(q) psi(k) v) /
            (sum kept e^s   + sum rest phi(q) psi(k))
       phi(q) = |g(g(q A1') A2')|, psi(k) = |kappa + b (kappa B')|,
       kappa = |a| g(g(k C1') C2'), g = GELU
     loss  mean of ((o^ - o) W_o')^2; layers add up
 
-Dong et al. 2024 (LESS), whose code this follows: the difference is taken behind
-the layer's output projection, Adam with rate 1e-3, halved after each quarter of
-the steps, and their first values. --loss mse, as theirs: each layer learns from
-what it gets in a clean pass. --loss both is ours: the model runs on with o^, so
-a layer learns from what those before it made, and the loss of the next token is
-added. Theirs and not here: they drop out .3 of the hidden units, and keep the
-best epoch. `kvreplay train less` learns from traces, which have no projection
+As in the code of Dong et al. 2024 (LESS): the error is measured after the
+layer's output projection; Adam with rate 1e-3, halved after each quarter of the
+steps; the initial values. --loss mse is theirs: each layer learns from its
+input in a clean pass. --loss both is ours: the model continues with o^, so that
+a layer learns from its input after earlier approximations, and the loss of the
+next token is added. Unlike here, they drop out .3 of the hidden units, and keep
+the best epoch. `kvreplay train less` uses traces, which have no projection
 (recorded.py). Needs torch."""
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class Perceptrons(Weights):
-    """Of all heads of a layer at once: [heads, ...]."""
+    """For all heads of a layer at once: [heads, ...]."""
 
     def __init__(self, frozen: Frozen, hidden: int, rank: int) -> None:
         super().__init__(frozen.layers)
@@ -61,11 +61,11 @@ class Perceptrons(Weights):
         return F.gelu(x @ self(l, of + ".out.weight").mT)
 
     def phi(self, l: int, q: torch.Tensor) -> torch.Tensor:
-        """Of queries, not negative."""
+        """Features of queries, not negative."""
         return self.low(l, "query", q).abs()
 
     def psi(self, l: int, k: torch.Tensor) -> torch.Tensor:
-        """Of keys, not negative."""
+        """Features of keys, not negative."""
         scale, mix = (self(l, x)[:, None] for x in
                       ("key.scale", "key.mix.scale"))  # fmt: skip
         kappa = scale.abs() * self.low(l, "key", k)
@@ -74,8 +74,8 @@ class Perceptrons(Weights):
 
 @torch.no_grad()
 def kept(p: torch.Tensor, budget: int) -> torch.Tensor:
-    """Which tokens each row still has, bool [KV heads, rows, tokens]: of p, the
-    probabilities of a group's heads added up. Rows before `budget` have all."""
+    """Which tokens each row still has, bool [KV heads, rows, tokens]; rows
+    before `budget`: all. p: probabilities, summed over a group's heads."""
     recent, n = budget // 2, p.shape[1]
     out = torch.ones_like(p, dtype=torch.bool).tril()
     total = p[:, :budget].sum(1)
@@ -111,8 +111,8 @@ class Trainer(Kind):
     def outputs(
         self, call: Call
     ) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """[query heads, tokens, d_v] of all tokens, of those kept with what
-        stands for the rest, and of those kept alone."""
+        """Three outputs [query heads, tokens, d_v]: from all tokens; from the
+        kept ones with the perceptrons for the rest; from the kept ones only."""
         q, k, v = (x[0].float() for x in (call.q, call.k, call.v))
         group = len(q) // len(k)
         each = [x.repeat_interleave(group, 0) for x in (k, v)]
@@ -149,7 +149,7 @@ class Trainer(Kind):
                 error = self.apart(call, is_, full.detach())
             with torch.no_grad():
                 without.append(self.apart(call, alone, full))
-            if not runs_on:  # at once, so that one layer's graph is held
+            if not runs_on:  # now, to hold the graph of only one layer
                 back(error)
                 error = error.detach()
             errors.append(error)
@@ -171,18 +171,18 @@ class Trainer(Kind):
     def each(
         self, piece: Piece, attend: Callable[[Call], torch.Tensor]
     ) -> None:
-        """Calls attend() of each layer, in a clean pass."""
+        """Calls attend() for each layer in a clean pass."""
         self.frozen.run(piece.ids, attend, head=False)
 
     def apart(
         self, call: Call, a: torch.Tensor, b: torch.Tensor
     ) -> torch.Tensor:
-        """The mean squared difference of rows, behind the projection."""
+        """The mean squared difference of rows after the output projection."""
         out = getattr(call.module, "o_proj", None)
         need(out is not None, call.layer, "the layer has no o_proj, after "
              "which outputs are compared; use a model like Llama"
              )  # fmt: skip
-        assert out is not None  # as need() has just seen
+        assert out is not None  # need() has checked it
         rows = (a - b)[:, self.a.budget :].transpose(0, 1).flatten(1)
         return F.linear(rows, out.weight.float()).pow(2).mean()
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A training with a Hugging Face model in the loop: the model, what is trained
-on, the losses of what is held out and the file. Needs torch and
-transformers."""
+"""Trains with a Hugging Face model in the loop, prints held-out losses, writes
+the file. Needs torch and transformers."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ from .trainer import Kind
 
 
 def digests(model: Any) -> List[str]:
-    """Of the model in each type in which it may have been recorded."""
+    """The model's digests in all number types that traces of it could have."""
     found = [
         model_digest(model, x)
         for x in DTYPES.values()
@@ -37,14 +36,14 @@ def digests(model: Any) -> List[str]:
 
 
 class WithModel(Run):
-    """Of a command line, a: the model, the pieces, and the trainer."""
+    """A command line's model, pieces and trainer."""
 
     def __init__(self, a: argparse.Namespace, say: Say) -> None:
         self.a = a
         model, tokenizer = load(a.model, "auto", a.device)
         self.digests, self.name = digests(model), a.name or name_of(a.model)
         for x in model.parameters() if a.dtype != "auto" else ():
-            x.data = x.data.to(DTYPES[a.dtype])  # not what RoPE turns by
+            x.data = x.data.to(DTYPES[a.dtype])  # leaves RoPE's frequencies
         most = getattr(a, "tokens", None)
         size = model.get_input_embeddings().weight.shape[0]
         config = model.config.get_text_config()
@@ -68,7 +67,7 @@ class WithModel(Run):
         super().__init__(a, say, trainer, self.pieces, self.command())
 
     def command(self) -> str:
-        """What a checkpoint must be of: all that numbers depend on."""
+        """Identifies the command: a hash of all that affects the numbers."""
         beside = "out", "keep", "quiet", "model", "prompts", "hold_out", "name"
         said = {x: y for x, y in vars(self.a).items() if x not in beside}
         h = hashlib.sha256(repr((sorted(said.items()), self.digests)).encode())
@@ -80,7 +79,7 @@ class WithModel(Run):
         return h.hexdigest()
 
     def judge(self) -> None:
-        """Losses of what was held out: each, and the mean of all."""
+        """Prints the losses of each held-out piece, and their mean."""
         found = []
         with torch.no_grad():
             for x in self.held:
@@ -108,7 +107,7 @@ class WithModel(Run):
 
 
 def train(a: argparse.Namespace, say: Say) -> int:
-    """The command; returns its exit code."""
+    """Trains, writes and prints; returns the exit code."""
     x = WithModel(a, say)
     began = time.monotonic()
     losses = x.steps()

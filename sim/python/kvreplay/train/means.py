@@ -1,39 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is learned in one pass, without gradients: Palu's directions, and tables
-of heads of DuoAttention and HeadKV. Needs numpy.
+"""Learns in one pass, without gradients: Palu's directions, and the tables of
+heads for DuoAttention and HeadKV. Needs numpy.
 
-palu: of keys and of values of each group of KV heads of a layer
-    M = sum of x x^T over all tokens, x the keys of the group before their
-        rotation, or its values; not centred
-    directions: eigenvectors of M by descending eigenvalue, the sign such that
-        the number of the largest magnitude is positive. These are the left
-        singular vectors of the matrix of all x, and of the whitened weights of
-        the paper where x = W h (ref/methods/palu.c). All are written
-    energy: the eigenvalue, as a share of the sum of those of all groups
-    turn=t: in each t neighbouring directions, Sylvester's Hadamard matrix / the
-        root of t times them; energies are then their mean
-    loss: the mean of (x^ - x)^2 over tokens and channels with a share of the
-        directions, the same of each part; without them x^ = 0
+palu: for keys and for values of each group of a layer's KV heads
+    M = sum of x x^T over all tokens; x: the group's keys before RoPE, or its
+        values; not centered
+    directions: eigenvectors of M by descending eigenvalue, with the sign that
+        makes the number of largest magnitude positive. They are the left
+        singular vectors of the matrix of all x, and of the paper's whitened
+        weights where x = W h (ref/methods/palu.c). All are written
+    energy: the eigenvalue, as a share of the sum over all groups
+    turn=t: multiplies each t consecutive directions by Sylvester's Hadamard
+        matrix / sqrt(t); their energies become their mean
+    loss: mean of (x^ - x)^2 over tokens and channels, with the same share of
+        each part's directions; with no directions x^ = 0
 
 duoattention: a gate for each KV head (Xiao et al. 2024)
-    D[g]  the mean of (full - stream)^2 over rows that give answers, query heads
-          of the group and channels, in shares of the mean of full^2 over the
-          layer; full: the head's output, stream: its output from the first
+    D[g]  the mean of (full - stream)^2 over rows that predict answers, query
+          heads of the group and channels, as a share of the layer's mean of
+          full^2; full: the head's output, stream: its output from the first
           `sink` and the last `recent` tokens and its own
-    minimise over gates in [0, 1] the mean of (1 - gate)^2 D[g] + penalty * gate
+    minimize over gates in [0, 1] the mean of (1 - gate)^2 D[g] + penalty * gate
     gate = max(0, 1 - penalty / (2 D[g]))
-  The authors minimise the difference of the last hidden state, by AdamW, as
-  `kvreplay train-hf` does. A trace has no hidden states, so heads are compared
-  where they leave the attention, each by itself, and the best gates can be
-  written down. The authors train with 128 and 256 tokens and evaluate with 64
-  and 256: the latter, as the method's defaults.
+  The authors minimize the difference of the last hidden state, by AdamW, as
+  `kvreplay train-hf` does. A trace has no hidden states. So heads are compared
+  by their own outputs, each independently, and the best gates have a closed
+  form. The authors train with 128 and 256 tokens and evaluate with 64 and 256,
+  the method's defaults, which are used here.
 
 headkv: a score for each query head (Fu et al. 2024; authors' code 0862a09)
-    of a row that gives a token of an answer whose source has N tokens: the
-    probabilities of the source's tokens among the N largest of the row, added,
-    divided by N (of equals the earlier counts as larger). The score is the mean
-    over answers of the sum over an answer's rows
-  Their test that the answer was right is left out: recorders say it of each."""
+    for a row that predicts a token of an answer whose source has N tokens: the
+    sum of the probabilities of source tokens among the row's N largest (ties:
+    the earlier token first), divided by N. The score is the mean over answers
+    of the sum over an answer's rows
+  The authors also test that the answer was right; the recorder did that."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ from .data import Data, Piece, answers, part, vectors
 if TYPE_CHECKING:
     from ..container import Array
 
-Loss = Tuple[float, float, float]  # loss, its weight, loss without
+Loss = Tuple[float, float, float]  # loss, its weight, loss untrained
 
 
 class Means:
-    """A trainer of `own` options. learn() of each piece, then finish(); judge()
-    sums the loss over a piece. rate: of no use here."""
+    """A trainer with `own` options. Call learn() for each piece, then finish().
+    judge() sums the loss over a piece. rate is unused."""
 
     format, turning, answers, dtype = "", False, True, "F32"
     passes, rate = 1, 0.0
@@ -69,14 +69,14 @@ class Means:
         raise NotImplementedError
 
     def finish(self) -> None:
-        """After the last piece."""
+        """Call it after the last piece."""
 
     def judge(self, piece: Piece) -> Loss:
-        """A score is no loss: nothing is said."""
+        """Zeros: a table of scores has no loss."""
         return 0, 0, 0
 
     def table(self, heads: int, of: Any) -> Array:
-        """[layers of the model, heads], 0 where a layer is not learned."""
+        """[layers of the model, heads], 0 for layers not trained."""
         x = np.zeros((self.data.n_layers, heads), "f4")
         for layer in self.data.layers:
             x[layer] = of(layer)
@@ -86,7 +86,7 @@ class Means:
         raise NotImplementedError
 
     def tell(self) -> Dict[str, object]:
-        """Metadata of its own."""
+        """The method's own metadata."""
         return {}
 
 
@@ -113,8 +113,8 @@ class DuoAttention(Means):
     format = "kvreplay-duoattention"
 
     def apart(self, piece: Piece) -> Iterator[Tuple[int, Array, float]]:
-        """Of each row that gives an answer: the layer, the squared differences
-        of each KV head, and the square of all outputs."""
+        """For each row that predicts an answer: the layer, the squared
+        differences by KV head, and the square of all outputs."""
         n, sink, recent = piece.trace.n_tokens, self.own.sink, self.own.recent
         for layer in self.data.common(piece.trace):
             v = part(piece.trace, layer, "v", 0, n).astype("f8")
@@ -168,7 +168,7 @@ class Palu(Means):
             raise Usage(f"palu: turn={own.turn} must be a power of two that "
                         f"divides the {k} numbers of a group's keys and the "
                         f"{v} of its values")
-        # Directions and energies [groups, ..] by layer and side.
+        # Directions and energies [groups, ..], by layer and side.
         self.basis: Dict[Any, Array] = {}
         self.energy: Dict[Any, Array] = {}
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is trained on, as tokens: of files of prompts, by the model's tokenizer,
-or of traces of the same model. Needs torch and transformers."""
+"""Reads training data as tokens: prompts, by the model's tokenizer, or traces
+of the same model. Needs torch and transformers."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Piece(NamedTuple):
 
 
 class Source(NamedTuple):
-    """Of which model tokens must be."""
+    """The model that tokens must belong to."""
 
     name: str
     tokenizer: Any
-    digests: List[str]  # of the types in which it may compute
-    size: int  # tokens that it has embeddings of
-    places: int  # tokens of a sequence, at most
+    digests: List[str]  # in all number types that it could compute in
+    size: int  # vocabulary
+    places: int  # longest sequence
     device: Any
 
 
@@ -39,7 +39,7 @@ def of_trace(path: str, of: Source) -> List[Piece]:
     need(not said or not of.digests or said in of.digests, path,
          "is of another model; give traces of this one")  # fmt: skip
     need(t.tokens is not None, path, "has no tokens; give a trace that has")
-    assert t.tokens is not None  # as need() has just seen
+    assert t.tokens is not None  # need() has checked it
     ids = torch.tensor(t.tokens.tolist())[None]
     need(ids.max() < of.size, path, f"has token {ids.max()}, but the model has "
          f"{of.size} tokens; give traces of this model")  # fmt: skip
@@ -48,7 +48,7 @@ def of_trace(path: str, of: Source) -> List[Piece]:
 
 
 def of_prompts(path: str, of: Source) -> List[Piece]:
-    """Each prompt, its answer behind it."""
+    """Each prompt, followed by its answer."""
     found = []
     for x in read_prompts(path):
         asked = tokens_of(of.name, of.tokenizer, x, of.size)
@@ -59,19 +59,19 @@ def of_prompts(path: str, of: Source) -> List[Piece]:
 
 
 def cut(piece: Piece, most: Optional[int], of: Source) -> Iterator[Piece]:
-    """Into sequences of at most so many tokens; None: whole."""
+    """Cuts a piece into sequences of at most `most` tokens; None: whole."""
     n = piece.ids.shape[1]
     need(most or n <= of.places, piece.where, f"{n} tokens exceed the model's "
          f"limit of {of.places}; shorten the prompt")  # fmt: skip
     step = min(most or n, of.places)
     for first in range(0, n, step):
         ids = piece.ids[:, first : first + step].to(of.device)
-        if ids.shape[1] > 1:  # of one alone there is no next token
+        if ids.shape[1] > 1:  # a single token has no next one
             yield Piece(piece.where, ids, piece.answers if not first else ())
 
 
 def read(paths: List[str], most: Optional[int], of: Source) -> List[Piece]:
-    """The pieces of these files, in their order."""
+    """The pieces of these files, in order."""
     found: List[Piece] = []
     for path in paths:
         trace = path.endswith((".safetensors", ".index.json"))

@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `kvreplay train` learns by gradients, from traces alone: DeltaKV's
-compressors and LESS's perceptrons. Layers are independent of each other; their
-losses add up. Needs torch.
+"""Trains by gradients on traces, for `kvreplay train`: DeltaKV's compressors
+and LESS's perceptrons. Each layer learns by itself; losses add up. Needs torch.
 
-deltakv: kv^_t of deltakv.py of every token of a piece but sinks. References are
-    those of the whole trace before the token, as recorded, which the method
-    keeps exactly; the authors' code lets a token be its own reference, here it
-    never is. Sinks are never coded, so they are not learned; tokens at
-    multiples of the stride are. references=none: z is of the token alone, an
-    ablation with latents half as wide again, so that as many bytes are kept, as
-    in the paper's Table 5.
-less: o^ of less.py of the first `context` tokens of a piece, compared where it
-    leaves the head: no trace holds the projection behind it. Traces with some
-    of their query rows are left out."""
+deltakv: kv^_t of deltakv.py for all tokens of a piece but sinks. References are
+    earlier tokens of the whole trace, as recorded, because the method keeps
+    them exactly. A token is never its own reference, unlike in the authors'
+    code. Sinks are never coded, so they are not learned; tokens at multiples of
+    the stride are. references=none is an ablation: z encodes only the token,
+    with latents 1.5 times as wide for as many bytes (the paper's Table 5).
+less: o^ of less.py for the first `context` tokens of a piece. The error is
+    that of the head's output, because traces have no projection. Leaves out
+    traces that record only some query rows."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ from .trainer import Back, Call, Losses
 
 
 class DeltaKV(deltakv.Trainer):
-    """Of `own` options, its steps among them."""
+    """DeltaKV with `own` options, including steps."""
 
     passes, rate, answers = 12, 2e-4, False
 
@@ -53,7 +51,7 @@ class DeltaKV(deltakv.Trainer):
             (own.back or hidden) if gelu else 0, alone)
 
     def weight(self, piece: Piece) -> int:
-        """Of how many tokens a loss is the mean."""
+        """The number of tokens that a loss averages."""
         return max(0, piece.end - max(piece.first, self.own.sinks))
 
     def losses(self, piece: Any, back: Back) -> Losses:
@@ -83,7 +81,7 @@ class DeltaKV(deltakv.Trainer):
 
 
 class LESS(less.Trainer):
-    """The same."""
+    """LESS with `own` options, including steps."""
 
     passes, rate, answers = 40, 1e-3, False
 
@@ -96,7 +94,7 @@ class LESS(less.Trainer):
         self.weights = less.Perceptrons(data, own.hidden, own.rank)
 
     def pace(self, done: float) -> float:
-        """Halved after each ten passes."""
+        """Halves the rate after each ten passes."""
         passes = done * self.own.steps / len(self.data.pieces)
         return 0.5 ** int(passes / 10)
 
@@ -125,5 +123,5 @@ class LESS(less.Trainer):
 
 
 def named(said: "list[Tuple[float, ...]]", *names: str) -> Losses:
-    """Means over layers, by their names; nothing of nothing."""
+    """Means over layers, by name; {} without layers."""
     return {x: sum(y) / len(y) for x, y in zip(names, zip(*said))}

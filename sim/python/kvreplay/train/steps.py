@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The steps of a training by gradients, its checkpoints and its progress, for
-any trainer. Needs torch."""
+"""Trains by gradients, with checkpoints and progress. Needs torch."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from .data import order
 from .trainer import Kind, Losses
 
 Say = Callable[..., None]
-EACH = 5  # seconds between two lines of progress, at least
+EACH = 5  # minimum seconds between lines of progress
 
 
 def told(losses: Losses) -> str:
@@ -25,8 +24,8 @@ def told(losses: Losses) -> str:
 
 
 class Run:
-    """Of a command line, a: its trainer and the pieces that are learned from.
-    told: what a checkpoint must be of, all that numbers depend on."""
+    """A command line's trainer and training pieces. told: identifies the
+    command in a checkpoint, by all that affects the numbers."""
 
     def __init__(self, a: argparse.Namespace, say: Say, trainer: Kind,
                  pieces: Sequence[Any], told: str) -> None:  # fmt: skip
@@ -37,7 +36,7 @@ class Run:
     # --- checkpoints ---------------------------------------------------------
 
     def keep(self, done: int, *states: Any) -> None:
-        """A kill leaves this checkpoint or the one before, whole."""
+        """Writes a checkpoint; if killed, the previous one stays."""
         new = f"{self.part}.{os.getpid()}"
         try:
             torch.save(dict(command=self.told, done=done, states=[
@@ -48,13 +47,13 @@ class Run:
                 os.unlink(new)
 
     def resume(self, *states: Any) -> int:
-        """Steps that were done by an earlier run of the same command."""
+        """Steps done by an earlier run of the same command."""
         if not os.path.lexists(self.part):
             return 0
         try:
             x = torch.load(self.part, map_location="cpu")
             same = x["command"] == self.told
-        except Exception:  # of pickle, zip, torch: none of them says it well
+        except Exception:  # of pickle, zip or torch, none of them clear
             raise ValueError(f"{self.part}: not a checkpoint, or a damaged "
                              "one; remove it") from None  # fmt: skip
         need(same, self.part, "is of another command; repeat that command, or "
@@ -69,7 +68,7 @@ class Run:
     # --- steps ---------------------------------------------------------------
 
     def steps(self) -> Losses:
-        """All that are left; returns the mean losses of the last tenth."""
+        """Takes all remaining steps. Mean losses of the last tenth."""
         a, of = self.a, self.trainer
         adam = torch.optim.AdamW(of.weights.parameters(), a.rate,
                                  weight_decay=0)  # fmt: skip
@@ -99,7 +98,7 @@ class Run:
 
 
 def mean(found: List[Losses]) -> Losses:
-    """Of each loss, over those who have it."""
+    """The mean of each loss, over those that have it."""
     names = {name: None for x in found for name in x}
     return {
         name: sum(x[name] for x in found if name in x)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line of `kvreplay train`, and its run. Words are checked before
-traces are read, and torch is imported for gradients alone."""
+"""The command line of `kvreplay train`, and its run. Checks arguments before it
+reads traces; imports torch only for gradients."""
 
 from __future__ import annotations
 
@@ -21,27 +21,26 @@ from .hf import share
 NAME = "kvreplay train"
 MANY = range(1, (1 << 20) + 1)
 
-# Of each method: title, and parameters: what a value may be (names, whole
-# numbers, or the ends of a span of numbers), its default, what it is.
+# By method: title, and parameters, each with allowed values (names, integers,
+# or the ends of an interval), default and help.
 Param = Tuple[Any, Any, str]
 METHODS: Dict[str, Tuple[str, Dict[str, Param]]] = {
-    "deltakv": ("compressors of what differs from the mean of references", {
+    "deltakv": ("compressors of differences from the mean of references", {
         "compressor": (["swiglu", "gelu"], "swiglu", "swiglu, the light one, or"
                        " gelu, two layers each way"),
-        "references": (["nearest", "none"], "nearest", "none: z is of the token"
-                       " alone, for deltakv:references=none"),
+        "references": (["nearest", "none"], "nearest", "none: z encodes only "
+                       "the token, for deltakv:references=none"),
         "latent": (range(1, 65537), None, "width of z; default a quarter of K "
                    "and V, as in the paper; 3/8 without references"),
         "hidden": (range(1, 131073), None, "units of f_c; default 1.5 times the"
                    " width of K and V for swiglu, 2 times for gelu"),
-        "back": (range(1, 131073), None, "units of f_d, gelu alone; default "
+        "back": (range(1, 131073), None, "units of f_d, only gelu; default "
                  "those of f_c"),
         "stride": (MANY, None, "one reference every N tokens; default 10"),
         "k": (range(1, 65), None, "references per token; default 4"),
-        "sinks": (range(1, 65537), 8, "first tokens, references that are never "
-                  "coded"),
+        "sinks": (range(1, 65537), 8, "first tokens, which are never coded"),
     }),
-    "duoattention": ("gates of KV heads, from answers that a stream loses", {
+    "duoattention": ("gates of KV heads, by what a stream loses of answers", {
         "sink": (range(1 << 30), 64, "first tokens of a stream"),
         "recent": (range(1, 1 << 30), 256, "last tokens of a stream"),
         "penalty": ((0, 1000), 0.05, "weight of the mean gate"),
@@ -50,12 +49,12 @@ METHODS: Dict[str, Tuple[str, Dict[str, Param]]] = {
     "less": ("perceptrons whose state replaces dropped tokens", {
         "rank": (range(1, 1025), 8, "width of phi and psi"),
         "hidden": (range(1, 65537), 512, "hidden units"),
-        "budget": (range(2, 1 << 20), 32, "tokens that the policy keeps, half "
-                   "of them recent"),
+        "budget": (range(2, 1 << 20), 32, "tokens to keep, half of them "
+                   "recent"),
         "context": (range(4, 1 << 20), 512, "first tokens of a piece that are "
                     "used"),
     }),
-    "palu": ("directions with the most squares, for groups of KV heads", {
+    "palu": ("principal directions of groups of KV heads", {
         "heads": (range(1, 4097), None, "KV heads per group; default 4, or "
                   "all if there are fewer"),
         "turn": (range(1, 1025), 1, "directions mixed by a Hadamard matrix, "
@@ -66,7 +65,7 @@ METHODS: Dict[str, Tuple[str, Dict[str, Param]]] = {
 
 
 def value(word: str, text: str, may: Any) -> Any:
-    """Of a parameter."""
+    """Parses a parameter's value."""
     if isinstance(may, list):
         if text not in may:
             raise Usage(f"{word} must be one of {'|'.join(may)}, not '{text}'")
@@ -82,7 +81,7 @@ def value(word: str, text: str, may: Any) -> Any:
 
 
 def read_method(text: str) -> Tuple[str, argparse.Namespace]:
-    """NAME:key=value:.. as the name and its own options."""
+    """Parses NAME:key=value:.. into the name and its options."""
     name, *pairs = text.split(":")
     if name not in METHODS:
         near = difflib.get_close_matches(name, METHODS, 1)
@@ -121,10 +120,10 @@ def parser() -> argparse.ArgumentParser:
         help="a trace that is not trained on; its loss is printed at the end; "
         "may be repeated")  # fmt: skip
     add("-n", "--steps", type=whole(1), metavar="N", help="steps of one piece "
-        "each; default some passes over all pieces: 12 for deltakv, 40 for "
-        "less")  # fmt: skip
+        "each (default: 12 passes over all pieces for deltakv, 40 for less)"
+        )  # fmt: skip
     add("-t", "--tokens", type=whole(2), default=512, metavar="N",
-        help="most tokens of a piece of a trace (default: 512)")  # fmt: skip
+        help="cut traces into pieces of N tokens (default: 512)")  # fmt: skip
     add("-r", "--rate", type=share, metavar="X", help="learning rate (default: "
         "as in the method's paper)")  # fmt: skip
     add("-s", "--seed", type=whole(0), default=0, metavar="N",
@@ -163,7 +162,7 @@ def check(a: argparse.Namespace) -> None:
 
 
 def by_gradients(a: argparse.Namespace, data: Any, of: Any) -> Tuple[int, str]:
-    """All steps; returns how many an earlier run had done, and the loss."""
+    """Takes all steps. Returns how many were done before, and the loss."""
     from .steps import Run
 
     asked = (a.method, sorted(vars(a.own).items()), a.tokens, a.rate, a.seed,
@@ -185,7 +184,7 @@ def by_means(a: argparse.Namespace, data: Any, of: Any) -> Tuple[int, str]:
 
 
 def judge(of: Any, piece: Any) -> Tuple[float, float, float]:
-    """The loss, its weight and the loss without, summed over a piece."""
+    """The loss, its weight and the untrained loss, summed over a piece."""
     if not hasattr(of, "losses"):
         x: Tuple[float, float, float] = of.judge(piece)
         return x
@@ -199,7 +198,7 @@ def judge(of: Any, piece: Any) -> Tuple[float, float, float]:
 
 
 def held_out(data: Any, of: Any) -> None:
-    """A line for each trace that was held out, and one of all."""
+    """Prints a line for each held-out trace, and one for all."""
     if data.held:
         print(f"{'held out':24}  {'tokens':>7}  {'loss':>10}  {'without':>10}")
     lines = []
@@ -236,7 +235,7 @@ def write(a: argparse.Namespace, data: Any, of: Any) -> None:
 
 
 def train(a: argparse.Namespace) -> int:
-    """The command; returns its exit code."""
+    """Trains and writes the file; returns the exit code."""
     a.method, a.own = read_method(a.words.pop(0))
     check(a)
     gradients = a.method in ("deltakv", "less")
@@ -279,8 +278,7 @@ def train(a: argparse.Namespace) -> int:
 
 
 def main(argv: Optional[List[str]] = None) -> int:
-    """The command; argv: its words, None: of the command line. Returns the exit
-    code."""
+    """The command; returns its exit code. argv None: the command line."""
     return run(lambda: train(parser().parse_intermixed_args(argv)), NAME)
 
 

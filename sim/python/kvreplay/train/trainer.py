@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a trainer is: one of deltakv.py, less.py, duoattention.py, each a class
-`Trainer` of this kind, used by steps.py. Needs torch."""
+"""The interface of trainers for steps.py: the class `Trainer` in deltakv.py,
+less.py and duoattention.py is a Kind. Needs torch."""
 
 from __future__ import annotations
 
@@ -18,17 +18,16 @@ if TYPE_CHECKING:
     from .pieces import Piece
 
 Losses = Dict[str, float]
-Back = Callable[[torch.Tensor], Any]  # of a loss: its gradient, if wanted
+Back = Callable[[torch.Tensor], Any]  # backward(), or nothing
 
 
 class Call(NamedTuple):
-    """One layer's attention, as it is called. plain(k, v, mask): the output
-    [1, tokens, query heads, d_v] of torch's own attention; without a mask it is
-    causal."""
+    """A call of a layer's attention. plain(k, v, mask): the output [1, tokens,
+    query heads, d_v] of torch's attention, causal without a mask."""
 
     layer: int
     module: Any
-    q: torch.Tensor  # [1, query heads, tokens, d], turned, as k
+    q: torch.Tensor  # [1, query heads, tokens, d], after RoPE, as k
     k: torch.Tensor  # [1, KV heads, tokens, d]
     v: torch.Tensor
     scale: float
@@ -36,7 +35,7 @@ class Call(NamedTuple):
 
 
 class Weights(torch.nn.Module):
-    """Named float32 weights, `layers.L.PART` for each layer: x(l, part)."""
+    """Named float32 weights `layers.L.PART`, as x(l, part)."""
 
     def __init__(self, layers: Iterable[int]) -> None:
         super().__init__()
@@ -46,7 +45,7 @@ class Weights(torch.nn.Module):
         self.values = torch.nn.ParameterList()
 
     def declare(self, part: str, make: Callable[[], torch.Tensor]) -> None:
-        """Every layer has it; make() gives its first value."""
+        """Adds a part to every layer; make() gives its initial value."""
         for l in self.layers:
             self.names.append(f"layers.{l}.{part}")
             self.values.append(torch.nn.Parameter(make()))
@@ -58,9 +57,8 @@ class Weights(torch.nn.Module):
 
 
 class Kind:
-    """A trainer, which makes `weights`: what is learned. format: the metadata
-    of its file. turning: it turns keys back. dtype: of the numbers in the
-    file."""
+    """A trainer; `weights` is what it learns. format: metadata of its file.
+    turning: does it rotate keys back? dtype: number type of its file."""
 
     format, turning, dtype = "", False, "F16"
     weights: torch.nn.Module
@@ -69,20 +67,20 @@ class Kind:
         self.frozen, self.a = frozen, a
 
     def fit(self, pieces: List[Piece]) -> List[Piece]:
-        """Those that teach something; ValueError where none does."""
+        """The pieces to learn from. ValueError if there are none."""
         return pieces
 
     def losses(self, piece: Piece, back: Back) -> Losses:
-        """Each loss by its name, of one piece; back() is called with what is
-        to become smaller, once or part by part."""
+        """A piece's losses by name. Calls back() with what to minimize, once or
+        in parts."""
         raise NotImplementedError
 
     def pace(self, done: float) -> float:
-        """By what the rate is multiplied when this share of steps is done."""
+        """Factor for the learning rate after this share of the steps."""
         return 1.0
 
     def bound(self) -> None:
-        """After each step: weights come back to where they may be."""
+        """Called after each step: puts weights back into their range."""
 
     def tensors(self) -> Dict[str, torch.Tensor]:
         """The tensors of the file."""
@@ -90,12 +88,12 @@ class Kind:
         return dict(zip(self.weights.names, self.weights.values))
 
     def tell(self) -> Dict[str, object]:
-        """Metadata of its own."""
+        """The method's own metadata."""
         return {}
 
 
 class Begin:
-    """The file of --from: its metadata, and its tensors as float32."""
+    """The file given by --from: metadata, and tensors as float32."""
 
     def __init__(self, path: Optional[str], format: str) -> None:
         self.path = path
@@ -104,8 +102,8 @@ class Begin:
              f"{format} file; give one, or leave --from out")  # fmt: skip
 
     def size(self, asked: Optional[int], part: str, dim: int, own: int) -> int:
-        """That was asked for, or that of this dimension of the file's first
-        tensor of this part, or its own default."""
+        """`asked`; else this dimension of the file's first tensor of this part;
+        else the default `own`."""
         for name, x in self.tensors.items():
             if name.endswith("." + part) and asked is None:
                 need(len(x[1]) > dim, self.path, f"{name} has {len(x[1])} "
@@ -115,17 +113,17 @@ class Begin:
 
     @torch.no_grad()
     def fill(self, weights: Weights) -> None:
-        """Weights become the file's, where there is one."""
+        """Copies the file's tensors, if any, to the weights."""
         for name, x in zip(weights.names, weights.values) if self.path else ():
             there = self.tensors.get(name)
             need(there and there[0] in ("F16", "BF16", "F32") and
                  there[1] == tuple(x.shape), self.path, f"{name} must have "
                  f"shape [{', '.join(map(str, x.shape))}]; give a file of "
                  "these layers and options")  # fmt: skip
-            assert there is not None  # as need() has just seen
+            assert there is not None  # need() has checked it
             x.copy_(torch.from_numpy(widen(array(there)).copy()))
 
 
 def fallen(done: float, rise: float) -> float:
-    """A rise to 1 in that share of the steps, then a straight fall to 0."""
+    """Rises to 1 in the share `rise` of the steps, then falls to 0."""
     return min(done / rise, (1 - done) / (1 - rise))

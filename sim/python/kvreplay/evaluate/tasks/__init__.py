@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tasks of `kvreplay evaluate` (README.md lists them). A task is named
-with its options, as a method is: niah_single_2:question=before.
+"""The tasks of `kvreplay evaluate` (README.md lists them). A task is typed with
+its options, like a method: niah_single_2:question=before.
 
-    question=after   asked once the prompt was compressed (the default)
-    question=before  the question stands before the context; the prompt ends
+    question=after   asked after the prompt's compression (the default)
+    question=before  the question precedes the context; the prompt ends
                      with the context
     question=inside  the prompt ends with the question
-    depth=0.5        where the answer stands (default: .1, .5, .9, .3, .7 in
-                     turn, item by item)
-    length=1024      in place of the length that all tasks have
+    depth=0.5        position of the answer (default: .1, .5, .9, .3, .7 in
+                     turn)
+    length=1024      instead of the length for all tasks
 
 drafts.py has the table of tasks. The same seed, tokenizer and length give the
-same items on every machine, and the first of many items are those of a few.
-Items do not depend on question=, so that the three compare."""
+same items on every machine. Fewer items are the first of many. They do not
+depend on question=, so that its three values can be compared."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DEPTHS = 0.1, 0.5, 0.9, 0.3, 0.7
 
 
 def options_of(task: str) -> tuple[str, dict[str, Any]]:
-    """The name of a task and its options. ValueError of what is none."""
+    """A task's name and options. ValueError if wrong."""
     name, *given = task.split(":")
     if name not in NAMES:
         raise ValueError(f"no task is called {name}; choose from "
@@ -63,9 +63,9 @@ def make(
     name: str = "the model",
     size: int | None = None,
 ) -> list[Item]:
-    """n items of the task, a name with its options, of prompts of `length`
-    tokens at most and hardly less. name: the model's, for sentences; size:
-    tokens that it knows (default: as many as the tokenizer)."""
+    """n items of the task, a name with options. Prompts have at most `length`
+    tokens, and hardly less. name: the model's, for messages. size: its
+    vocabulary (default: the tokenizer's)."""
     of, options = options_of(task)
     own = TASKS[of]
     c = Composer(name, tokenizer, size or len(tokenizer))

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The prose of the tasks: *News from Nowhere* by William Morris, 1890, in the
-edition of 1908, in the public domain: 77,100 words that models hardly know by
-heart, by one hand from beginning to end.
+"""The prose of the tasks: *News from Nowhere* by William Morris, 1890, edition
+of 1908, in the public domain. It has 77,100 words by one author, which models
+hardly know by heart.
 
-The package does not hold it. The first task that needs it downloads David
+The package does not contain it. The first task that needs it downloads David
 Price's transcription, number 3261 of Project Gutenberg, into XDG_CACHE_HOME or
-~/.cache. A machine without a network needs that file there. Its text must have
+~/.cache. A machine without a network needs the file there. The text must have
 the digest below, so that a task is the same on every machine.
 """
 
@@ -23,20 +23,19 @@ URL = (
     "79bd67b0ae225cd64f7bbc25c0449850b3131069/3261.txt"
 )
 SHA256 = "5eb0fb1174b0e07b967038beb3a58e842d801be941dff6912001b9875d43f0ca"
-# Left out: chapter names, verses, which are indented, inscriptions, footnotes,
-# and one line that breaks off.
+# Left out: chapter names, verses (indented), inscriptions, footnotes, and one
+# unfinished line.
 LEFT_OUT = re.compile(r"CHAPTER|\s|.*And yet--$|\*|.*\{\d\}", re.DOTALL)
 
 
 def path() -> str:
-    """Where the downloaded file is kept."""
+    """Where the downloaded file is."""
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return os.path.join(home, "kvreplay", "3261.txt")
 
 
 def prepared(raw: bytes) -> str:
-    """The book without Project Gutenberg's own words, a paragraph a line.
-    ValueError: another text."""
+    """The book alone, one paragraph per line. ValueError: another text."""
     text = raw.decode("ascii", "replace").replace("\r\n", "\n")
     text = text[text.find("CHAPTER I:") : text.find("FOOTNOTES:")]
     lines = [" ".join(x.split()).replace("_", "") + "\n"
@@ -49,7 +48,7 @@ def prepared(raw: bytes) -> str:
 
 
 def download() -> bytes:
-    """The file, which stays in the cache. ImportError: it cannot be had."""
+    """Downloads the file into the cache. ImportError if that fails."""
     try:
         with urllib.request.urlopen(URL, timeout=60) as f:
             raw: bytes = f.read()
@@ -68,7 +67,7 @@ def download() -> bytes:
 
 
 def read() -> str:
-    """The book."""
+    """The book's text."""
     try:
         with open(path(), "rb") as f:
             raw = f.read()

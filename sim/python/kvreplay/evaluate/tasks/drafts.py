@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tasks, a row of TASKS each. A row's draft(r, depth, chat) draws a context
-and its questions from r, and returns the Draft of so many units of text."""
+"""The tasks: one row of TASKS each. draft(r, depth, chat) draws a context and
+its questions from r, and returns a Draft: the Text by number of units."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from .words import numbers, sentences
 
 
 class Task(NamedTuple):
-    options: tuple[str, ...]  # names of those that it knows
+    options: tuple[str, ...]  # those that the task accepts
     draft: Callable[[random.Random, float, bool], Draft]
-    most: int = MOST  # units of its draft
-    ends: str = "after"  # question=, where the options do not say
-    new: Optional[Callable[[int], int]] = None  # tokens generated, by length
+    most: int = MOST  # units in its draft
+    ends: str = "after"  # default of question=
+    new: Optional[Callable[[int], int]] = None  # tokens to generate, by length
 
 
 def in_prose(head: str, prose: list[str], lines: list[str],
              depths: Sequence[float], asks: Sequence[Ask]) -> Draft:
-    """Lines among sentences."""
+    """Inserts lines between sentences."""
     return lambda n: Text(head + among(cut(prose, n), lines, [*depths]),
                           tuple(asks))
 
 
-# --- RULER's needles: numbers of keys, in other prose than RULER's -----------
+# --- RULER's needles: numbers of keys, in prose that RULER does not use ------
 
 NEEDLE = "One of the special magic numbers for {} is: {}. "
 HEAD = (
@@ -42,7 +42,7 @@ N = 4
 
 
 def number_of(key: str, value: str) -> Ask:
-    """The question after one number."""
+    """The question for one number."""
     about = f"special magic number for {key} mentioned in the provided text"
     return Ask(
         f"What is the {about}?", f"The {about} is", value, (value,), (value,)
@@ -50,7 +50,7 @@ def number_of(key: str, value: str) -> Ask:
 
 
 def one_of(n: int) -> Callable[[random.Random, float, bool], Draft]:
-    """Numbers of n keys, of which the first is asked for."""
+    """Numbers of n keys; the question is about the first."""
     def draft(r: random.Random, depth: float, chat: bool) -> Draft:
         names, values, prose = keys(r, n), numbers(r, n, 7), sentences(r)
         lines = [NEEDLE.format(*x) for x in zip(names, values)]
@@ -72,7 +72,7 @@ def multivalue(r: random.Random, depth: float, chat: bool) -> Draft:
 
 
 def multiquery(r: random.Random, depth: float, chat: bool) -> Draft:
-    """RULER asks for all at once; here each is asked for by itself."""
+    """RULER asks for all numbers at once; here each is its own question."""
     names, values, prose = keys(r, N), numbers(r, N, 7), sentences(r)
     lines = [NEEDLE.format(*x) for x in zip(names, values)]
     depths = [r.random() for _ in values]
@@ -87,7 +87,7 @@ COMMON = 3
 
 
 def vt(r: random.Random, depth: float, chat: bool) -> Draft:
-    """Variables that have one value by a chain of assignments."""
+    """Variables with one value, through a chain of assignments."""
     names, (value,), prose = codes(r, HOPS + 1), numbers(r, 1, 5), sentences(r)
     said = [f"VAR {names[0]} = {value}"]
     said += [f"VAR {y} = VAR {x}" for x, y in zip(names, names[1:])]
@@ -124,13 +124,13 @@ def cwe(r: random.Random, depth: float, chat: bool) -> Draft:
 
 
 def value_of(key: str, value: str, chat: bool) -> Ask:
-    """The question after one key. Without a chat template it is one line."""
+    """The question for one key. Without a chat template it is one line."""
     return Ask(f"what is {key}?", f"key {key}:" if chat else "", value,
                (value,), (value,))
 
 
 def kv(r: random.Random, depth: float, chat: bool) -> Draft:
-    """As many keys and values as fit, four are asked for."""
+    """As many keys and values as fit; questions are about four of them."""
     most = TASKS["kv"].most
     names, values = codes(r, most), numbers(r, most, 5)
     lines = [f"key {x}: {y};\n" for x, y in zip(names, values)]
@@ -147,8 +147,8 @@ def kv(r: random.Random, depth: float, chat: bool) -> Draft:
 
 
 def multiturn(r: random.Random, depth: float, chat: bool) -> Draft:
-    """Three turns on one context; the first question comes when the context was
-    compressed, and each follows those before it with their right answers."""
+    """Three turns about one context. All questions come after its compression.
+    Each follows the earlier ones with their right answers."""
     names, values, prose = codes(r, 6), numbers(r, 6, 5), sentences(r)
     lines = [f"\nkey {x}: {y};\n" for x, y in zip(names, values)]
     depths = [r.random() for _ in lines]
@@ -178,13 +178,12 @@ KINDS = {
         sandals scarf shawl shirt shoes shorts skirt socks sweater trousers
         waistcoat""",
 }
-PASSAGE = 256  # tokens by which prose goes on
+PASSAGE = 256  # tokens of prose in the answer
 ABOUT = "journey quarrel secret friendship storm discovery letter house".split()
 
 
 def fewshot(r: random.Random, depth: float, chat: bool) -> Draft:
-    """Words with the name of their kind behind each, and one word more, which
-    was not among them."""
+    """Words, each followed by the name of its kind, and one new word."""
     words = {x: r.sample(y.split(), len(y.split())) for x, y in KINDS.items()}
     kind = r.choice([*KINDS])
     asked = words[kind].pop()
@@ -197,11 +196,11 @@ def fewshot(r: random.Random, depth: float, chat: bool) -> Draft:
 
 
 def prose(r: random.Random, depth: float, chat: bool) -> Draft:
-    """A passage is the prompt, and what follows it in the text the answer."""
+    """The prompt is a passage, and the answer is how it continues."""
     of = sentences(r)
 
     def text(n: int) -> Text:
-        whole = "".join(cut(of, n + PASSAGE))  # a word is a token or more
+        whole = "".join(cut(of, n + PASSAGE))  # a word has at least one token
         here = "".join(cut(of, n)).strip()
         asks = (Ask("", "", whole[len(here) :].strip()),)
         return Text(here, asks, True, PASSAGE)
@@ -210,8 +209,7 @@ def prose(r: random.Random, depth: float, chat: bool) -> Draft:
 
 
 def generate(r: random.Random, depth: float, chat: bool) -> Draft:
-    """`length` counts what is generated, which nothing ends before. No answer
-    is right; it is compared with dense's own."""
+    """Generates exactly `length` tokens, to be compared with dense's."""
     (one, two), about = (x.replace("-", " ") for x in keys(r, 2)), r.choice(
         ABOUT)
     ask = Ask(

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tasks put together: sentences of the book, keys, numbers, and lines put
-among sentences. No task itself."""
+"""Building blocks of tasks: the book's sentences, keys, numbers, and a function
+that inserts lines between sentences."""
 
 from __future__ import annotations
 
@@ -21,15 +21,14 @@ NOUNS = """
     doctor driver farmer fisher gardener guard hunter judge lawyer miner nurse
     painter pilot poet porter potter printer sailor singer smith soldier tailor
     teacher trader waiter weaver writer""".split()
-# A full stop behind one of these ends no sentence.
+# A period after one of these does not end a sentence.
 SHORT = r"(?<!Mr\.)(?<!Mrs\.)(?<!Dr\.)(?<!St\.)"
 END = re.compile(rf"(?<=[.!?]){SHORT} +|(?<=[.!?][\"']) +")
 
 
 @functools.lru_cache(1)
 def text() -> tuple[str, ...]:
-    """The sentences of the book, in order, each with the blank or the end of a
-    paragraph behind it."""
+    """The book's sentences in order, each with the blank or line end after."""
     paragraphs = [END.split(x) for x in book.read().splitlines()]
     return tuple(
         y + (" " if i + 1 < len(x) else "\n\n")
@@ -38,17 +37,17 @@ def text() -> tuple[str, ...]:
     )
 
 
-MOST = 80000  # words that it has, nearly
+MOST = 80000  # slightly above the book's number of words
 
 
 def sentences(r: random.Random) -> list[str]:
-    """The sentences from one drawn on, and those before it behind the last."""
+    """The book's sentences, rotated to start at a random one."""
     first = r.randrange(len(text()))
     return [*text()[first:], *text()[:first]]
 
 
 def cut(prose: list[str], n: int) -> list[str]:
-    """The first n words of the sentences, the last of which may be cut."""
+    """The first n words of the sentences; this may cut the last sentence."""
     found: list[str] = []
     for x in prose:
         words = x.split()
@@ -68,13 +67,13 @@ def keys(r: random.Random, n: int) -> list[str]:
 
 
 def numbers(r: random.Random, n: int, digits: int) -> list[str]:
-    """n different numbers of so many digits."""
+    """n different numbers with so many digits."""
     low = 10 ** (digits - 1)
     return [str(x) for x in r.sample(range(low, 10 * low), n)]
 
 
 def codes(r: random.Random, n: int) -> list[str]:
-    """n different codes of four letters and digits, a letter first."""
+    """n different codes of four letters and digits, the first a letter."""
     found: dict[str, None] = {}
     while len(found) < n:
         x = r.choice(string.ascii_uppercase)
@@ -84,8 +83,7 @@ def codes(r: random.Random, n: int) -> list[str]:
 
 
 def among(units: list[str], lines: list[str], depths: list[float]) -> str:
-    """The sentences with each line put where it has so much of their text
-    before it, between two of them."""
+    """Inserts each line between two sentences, nearest to its depth."""
     ends = [0, *itertools.accumulate(map(len, units))]
     places = []
     for i, depth in enumerate(depths):
