@@ -21,8 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- loading
- * ---------------------------------------------------------------- */
+/* --- loading -------------------------------------------------------------- */
 
 static void release(kv_page *p) {
   kv_variants_free(&p->variants);
@@ -72,8 +71,8 @@ static void counts(const kv_page *p, FILE *f) {
   int ran = count(p, "ok") + count(p, "fixed"), against = 0, places = 0;
   for (int r = 0; r < p->cell.rows; r++)
     against += kv_grid_number(&p->cell, r, "conflicts") > 0;
-  for (int r = 0; r < p->cell.rows;
-       places++) /* rows are sorted by these columns */
+  /* Rows are sorted by these columns. */
+  for (int r = 0; r < p->cell.rows; places++)
     r = kv_grid_end(&p->cell, r, "trace prompt_len observe");
   kv_text_html(p->path, f);
   fputs(": ", f);

@@ -274,8 +274,7 @@ static void put_between(text *t, const kv_answer *a, int i) {
     put(t, ", ");
 }
 
-/* --- the best
- * --------------------------------------------------------------- */
+/* --- the best ------------------------------------------------------------- */
 
 enum { NAMED = 3 }; /* methods named before "and 2 more" */
 

@@ -6,7 +6,7 @@
  *
  * A layer's vector is K of all KV heads before their rotation, then V of all of
  * them. Its parts are the groups of neighboring KV heads: K of each group, then
- * V of each. The latent vector is that of part 0, of part 1, .. For each part:
+ * V of each. The latent vector is z of part 0, z of part 1, .. For each part:
  *
  *   z[j] = B_j . x + 0, j < r, a product as arithmetic 1 with scale 1
  *   x^[i] = the chain over j from +0 of fma(z^[j], B_j[i], .)

@@ -9,10 +9,10 @@
 #include "sim/replay/measure/result.h"
 
 /* Looks at the rows r[n] of one trace: at each budget that is not in bytes,
- * those that ran, without dense. If the largest and smallest mean bytes differ
- * by more than a tenth of the largest, writes a sentence with both, and with a
- * budget that compares fairly, into line[KV_UNEQUAL_LINE], and returns true.
- * Reports the first such budget. */
+ * the rows that ran, without dense. If the largest and smallest mean bytes
+ * differ by more than a tenth of the largest, writes a sentence with both, and
+ * with a budget that compares fairly, into line[KV_UNEQUAL_LINE], and returns
+ * true. Reports the first such budget. */
 enum { KV_UNEQUAL_LINE = 400 };
 bool kv_unequal_find(int n, const kv_result *const *r, char *line);
 

@@ -37,7 +37,7 @@ class Cache(NamedTuple):
 
 class Weights(NamedTuple):
     all: int = 0  # 0: unknown
-    active: int = 0  # those that a token is multiplied with
+    active: int = 0  # weights that a token is multiplied with
     embedding: int = 0  # of all: looked up, so not read
     experts: int = 0  # in a layer; 0: none
     routed: int = 0  # experts per token

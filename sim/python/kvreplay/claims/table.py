@@ -136,7 +136,7 @@ def deciding(claim: Claim) -> List[Row]:
 
 
 def verdict(claim: Claim) -> str:
-    """A claim's verdict: that of its weakest deciding row."""
+    """A claim's verdict: the verdict of its weakest deciding row."""
     found = [x["verdict"] for x in deciding(claim)]
     if claim["why"]:
         return UNCHECKED
