@@ -56,6 +56,12 @@ need() {
   echo "$called: $where: skipped, needs $*"
   exit 77
 }
+# shared: the library is there, and Python can load it: it has no sanitizer.
+library=$top/sim/.libs/libkvreplay.so.0
+shared() {
+  [ -e "$library" ] &&
+    ! nm -D "$library" 2>/dev/null | grep -E '__[at]san_init'
+}
 # numpy: sets $python to one that has it, or ends the case.
 numpy() {
   for python in ${PYTHON:-python3 /usr/bin/python3}; do
