@@ -37,12 +37,17 @@ said=$(PATH=$path "$kvreplay" go -x 'a b' --help)
   grep -vx kvreplay | sort | diff "$tmp/want" - >"$tmp/err" ||
   fail "kvreplay --help: $(tail -n 1 "$tmp/err")"
 cp "$kvreplay" "$tmp/one/kvreplay"
+# A wheel's program finds the wheel's libraries from its own folder alone.
+LD_LIBRARY_PATH=$(ldd "$kvreplay" 2>&1 |
+  sed -n 's,.* => \(.*/kvreplay\.libs\)/.*,\1,p;T;q')
+export LD_LIBRARY_PATH
 for name in capacity table; do
   [ "$name" = table ] && file=kvreport || file=kvreplay-$name
   PATH=/usr/bin:/bin refused 4 "no $file on the path: type make" \
     "$tmp/one/kvreplay" $name
 done
 PATH=${kvreport%/*}:/bin ran 3 "$tmp/one/kvreplay" table none
+unset LD_LIBRARY_PATH
 # A wheel has it in the folder of its environment's python.
 [ ! -x "${kvreplay%/*}/kvreplay-capacity" ] ||
   [ "$("$kvreplay" capacity --version)" = "$("$kvreplay" --version)" ] ||

@@ -60,7 +60,7 @@ on_emu() {
 # too few queries of so long a prompt?
 held() {
   [[ $1 = [03] ]] && awk -v codes='[^ ]+ +[^ ]+ +[^ ]+ +[^ ]+ +' '
-    $0 ~ "^" codes "no file of [a-z-]+ for this model: " { without++ }
+    $0 ~ "^" codes "no file of [a-z0-9-]+ for this model: " { without++ }
     $0 ~ "^" codes "[a-z0-9-]+ needs the last [0-9]+ query rows " { without++ }
     /^ *[0-9]+ equal, 0 different/ { said = 1; refused = 0 + $5 }
     END { exit !(said && refused == without + 0) }' "$tmp/out"
