@@ -53,7 +53,8 @@ show SELECT * FROM t
 | 64 | 633 |
 END
 }
-mkdir "$tmp/traces"
+mkdir "$tmp/traces" "$tmp/build-ci"
+echo '[A copy](none.md)' >"$tmp/build-ci/p.md" # not looked at
 cp "$tiny/haystack_8.safetensors" "$tmp/traces/t.safetensors"
 printf 'name,x\na,.25\nb,\n' >"$tmp/n.csv"
 printf 'head_dim,tokens\n64,633\n' >"$tmp/made.csv"

@@ -44,12 +44,14 @@ CODE = re.compile(r"(?<=\n\n)    \$ (kvreplay|kvtrace) .*\n"
 
 
 def pages(top):
-    """Paths of all pages below top, except in builds."""
+    """Paths of all pages below top, except in builds. build-ci has copies of
+    sources, too, if a run of it was ended."""
     for folder, inner, names in os.walk(top):
         if folder != top and "config.status" in names:
             inner[:] = []
             continue
-        inner[:] = sorted(x for x in inner if not x.startswith("."))
+        inner[:] = sorted(x for x in inner
+                          if not x.startswith((".", "build-")))
         yield from (os.path.join(folder, x) for x in sorted(names)
                     if x.endswith(".md"))
 
