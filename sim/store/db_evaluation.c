@@ -31,6 +31,7 @@ kv_rc kv_evaluations_open(const char *path, const char *command,
 void kv_evaluation_forget(kv_evaluation_read *read) {
   for (int i = 0; i < read->texts; i++) free(read->text[i]);
   free(read->text);
+  free(read->token);
   free(read->value);
   *read = (kv_evaluation_read){0};
 }
@@ -56,23 +57,44 @@ static const char *keep(kv_evaluation_read *to, const char *text) {
   return list[to->texts] ? list[to->texts++] : NULL;
 }
 
+/* Copies the tokens in that column; false: no memory. */
+static bool keep_tokens(sqlite3_stmt *s, int at, kv_evaluation *r,
+                        kv_evaluation_read *to) {
+  size_t n = (size_t)sqlite3_column_bytes(s, at);
+  r->n_said = 0;
+  r->said_tokens = NULL;
+  if (sqlite3_column_type(s, at) == SQLITE_NULL) return true;
+  to->token = malloc(n + 1);
+  if (!to->token) return false;
+  memcpy(to->token, sqlite3_column_blob(s, at), n);
+  r->n_said = (int32_t)(n / sizeof *to->token);
+  r->said_tokens = to->token;
+  return true;
+}
+
 static kv_rc load_row(kv_db *db, int64_t id, kv_evaluation *r,
                       kv_evaluation_read *to, kv_err *e) {
-  const char **text[] = {&r->model,  &r->spec,   &r->budget,
-                         &r->status, &r->reason, &r->answer_digest};
+  enum { TEXTS = 10 };
+  const char **text[TEXTS] = {
+      &r->model,         &r->spec, &r->budget,  &r->status, &r->reason,
+      &r->answer_digest, &r->said, &r->context, &r->asked,  &r->reference};
   sqlite3_stmt *s;
   bool whole = true;
   kv_rc rc = kv_db_bind(db, &s, e,
                         "SELECT m.model, spec, budget, status, reason,"
-                        " coalesce(answer, '') FROM evaluation JOIN question"
-                        " USING (question) JOIN model m USING (model_digest)"
+                        " coalesce(answer, ''), said, q.context, q.asked,"
+                        " q.reference, said_tokens FROM evaluation"
+                        " JOIN question q USING (question)"
+                        " JOIN model m USING (model_digest)"
                         " WHERE evaluation_id = ?",
                         "i", id);
   if (rc || !kv_db_row(db, s, &rc, e)) return rc;
-  for (int i = 0; i < 6; i++) {
-    *text[i] = keep(to, kv_db_text(db, s, i));
-    whole = whole && *text[i];
+  for (int i = 0; i < TEXTS; i++) {
+    bool none = sqlite3_column_type(s, i) == SQLITE_NULL;
+    *text[i] = none ? NULL : keep(to, kv_db_text(db, s, i));
+    whole = whole && (none || *text[i]);
   }
+  whole = keep_tokens(s, TEXTS, r, to) && whole;
   rc = kv_db_done(db, s, kv_db_sound(db, "evaluation", id, e), e);
   return rc || whole ? rc : kv_no_memory(e, "an evaluation", sizeof *r);
 }

@@ -36,9 +36,10 @@ static kv_rc put_asked(kv_db *db, const kv_evaluation_name *n,
                        const kv_evaluation *r, kv_err *e) {
   kv_rc rc = kv_db_insert(db, e, KV_DB_model, NULL, "ss", n->model, r->model);
   if (!rc)
-    rc = kv_db_insert(db, e, KV_DB_question, NULL, "ssssnsnn", n->question,
+    rc = kv_db_insert(db, e, KV_DB_question, NULL, "ssssnsnnsss", n->question,
                       n->model, r->task, r->item, r->question,
-                      r->request_digest, r->prompt_len, r->tokens);
+                      r->request_digest, r->prompt_len, r->tokens,
+                      kv_evaluation_text(r->context), r->asked, r->reference);
   if (rc) return rc;
   return kv_db_insert(db, e, KV_DB_platform, NULL, "ssssns", n->platform,
                       r->torch, r->transformers, r->processor, r->threads,
@@ -55,16 +56,17 @@ static kv_rc gather(kv_evaluations *s, const kv_evaluation_name *n,
                     const kv_evaluation *r, kv_err *e) {
   kv_db *db = s->db;
   int64_t env = 0, id;
+  const kv_db_blob said = {4 * (size_t)r->n_said, r->said_tokens};
   kv_rc rc = kv_db_gather(db, e);
   if (!rc) rc = kv_db_environment_row(db, &s->where, &env, e);
   if (!rc) rc = put_asked(db, n, r, e);
   if (!rc)
     rc = kv_db_insert(
-        db, e, KV_DB_evaluation, NULL, "ssssnsnsssssss", n->key, n->question,
+        db, e, KV_DB_evaluation, NULL, "ssssnsnssssssssb", n->key, n->question,
         n->platform, r->method, n->revision, n->code, n->arithmetic,
         kv_evaluation_text(r->basis), kv_evaluation_text(r->target),
         kv_evaluation_text(r->spec), kv_evaluation_text(r->budget), r->status,
-        kv_evaluation_text(r->reason), answer(r));
+        kv_evaluation_text(r->reason), answer(r), r->said, &said);
   if (rc) return rc;
   id = sqlite3_last_insert_rowid(db->sql);
   rc = put_values(db, id, r, e);
@@ -115,6 +117,9 @@ static kv_rc check_answer(const kv_evaluation *r, kv_err *e) {
         e, KV_USAGE,
         "answer_digest must be 64 hex digits, or \"\" for none, not %.70s",
         answer(r));
+  if (r->n_said < 0 || (r->n_said && !r->said_tokens))
+    return kv_fail(e, KV_USAGE, "the answer has %d tokens but a NULL array",
+                   r->n_said);
   if (r->n_values < 0 || (r->n_values && !r->value))
     return kv_fail(e, KV_USAGE, "the evaluation has %d values but a NULL array",
                    r->n_values);

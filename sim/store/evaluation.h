@@ -15,9 +15,9 @@
  * platform (torch, transformers, processor, threads, dtype). Another platform
  * makes another row, which contradicts nothing. The first answer under a key is
  * never overwritten. An equal answer confirms it and adds numbers that the row
- * lacks; a different one is stored as a conflict. Once kv_evaluations_put has
- * returned KV_OK, the answer is on the disk, however the program ends. It costs
- * one transaction: milliseconds.
+ * and texts that the row lacks; a different one is stored as a conflict. Once
+ * kv_evaluations_put has returned KV_OK, the answer is on the disk, however the
+ * program ends. It costs one transaction: milliseconds.
  *
  * Several processes may use one file; a writer waits up to a minute for
  * another. A handle may be used by one thread at a time. Texts passed in are
@@ -36,7 +36,7 @@
 extern "C" {
 #endif
 
-enum { KV_EVALUATION_ABI = 1 };
+enum { KV_EVALUATION_ABI = 2 };
 int kv_evaluation_abi(void); /* the library's */
 
 typedef struct kv_evaluations kv_evaluations; /* a database, open for them */
@@ -76,19 +76,30 @@ typedef struct kv_evaluation {
                          or read; "": the method has no budget */
   const char *target; /* the budget as typed: "25%" */
   const char *torch, *transformers, *processor, *dtype; /* versions; names */
+  /* What people read, and statistics need. Not part of the key. */
+  const char *context; /* names what the question is about: questions with one
+                          context depend on each other. At most 64 bytes. "":
+                          it is the item's own */
+  const char *asked;   /* the question's text; NULL: not stored */
+  const char
+      *reference; /* the right answer's text; NULL: none, or not stored */
   /* The result. */
   const char *spec;   /* the method with every parameter written out */
   const char *budget; /* of the session, as after -b: what meets the target */
   const char *status; /* ok, refused or failed */
   const char *reason; /* a sentence if it is not ok */
-  const char *answer_digest; /* of the tokens of the answer; "": none */
-  int32_t n_values;          /* numbers in value */
-  const kv_evaluated *value; /* [n_values] each name once; in any order */
+  const char *answer_digest;  /* of the tokens of the answer; "": none */
+  const char *said;           /* the answer's text; NULL: not stored */
+  int32_t n_said;             /* tokens of the answer */
+  const int32_t *said_tokens; /* [n_said]; NULL: not stored */
+  int32_t n_values;           /* numbers in value */
+  const kv_evaluated *value;  /* [n_values] each name once; in any order */
 } kv_evaluation;
 
 /* Looks for the row with r's key; the rest of r is not read. If there is one,
- * *found is 1, and model, spec, budget, status, reason, answer_digest, n_values
- * and value (by ascending name) become the row's. Else *found is 0 and r
+ * *found is 1, and model, the texts, n_said, said_tokens, spec, budget,
+ * status, reason, answer_digest, n_values and value (by ascending name) become
+ * the row's. Else *found is 0 and r
  * unchanged. Texts and values are valid until the next call on s. KV_USAGE: r
  * has another ABI, a wrong count, digest or basis, an empty name, or a method
  * that does not exist. */

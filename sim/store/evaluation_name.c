@@ -32,6 +32,7 @@ static const struct {
              {"item", offsetof(kv_evaluation, item), true},
              {"method", offsetof(kv_evaluation, method), true},
              {"code", offsetof(kv_evaluation, code), false},
+             {"context", offsetof(kv_evaluation, context), false},
              {"target", offsetof(kv_evaluation, target), false},
              {"torch", offsetof(kv_evaluation, torch), true},
              {"transformers", offsetof(kv_evaluation, transformers), true},

@@ -14,6 +14,7 @@
 typedef struct kv_evaluation_read {
   int texts;
   char **text;         /* [texts] */
+  int32_t *token;      /* [n_said of the row] */
   kv_evaluated *value; /* [n_values of the row] names are among the texts */
 } kv_evaluation_read;
 

@@ -11,7 +11,7 @@
 
 #include "sim/replay/measure/result.h"
 
-const int kv_db_schema = 3; /* increases with every change of the tables */
+const int kv_db_schema = 4; /* increases with every change of the tables */
 
 /* A table WITHOUT ROWID, and one whose rows are numbered. rest: constraints
  * beyond the key, or NULL. */
@@ -235,7 +235,10 @@ TABLE(compressor, NULL, DIGEST(digest, KEY), TEXT(file), TEXT(kind),
 /* Evaluations: what a model answered to a question while a method managed its
  * cache, and on which platform (evaluation_name.c lists the digests that name
  * them). n_tokens: prompt, question and answer together. method: as requested;
- * budget: the session's, as after -b; answer: digest of the tokens. evaluator:
+ * budget: the session's, as after -b; answer: digest of the tokens. context:
+ * questions with an equal one depend on each other. asked, reference, said:
+ * texts of the question, the right answer and the answer, null if not stored;
+ * said_tokens: little-endian 32-bit integers. evaluator:
  * environments that found the same; evaluation_diff: those that did not.
  * evaluated: the numbers, a row each, reals with all 64 bits; quantity: unit
  * and meaning of a number (evaluation_number.c). */
@@ -245,7 +248,8 @@ TABLE(model, NULL, DIGEST(model_digest, KEY),
 TABLE(question, NULL, DIGEST(question, KEY),
       SQL(model_digest, FIRST, "TEXT NOT NULL REFERENCES model"), TEXT(task),
       TEXT(item), WHOLE(number), DIGEST(request_digest, FIRST),
-      WHOLE(prompt_len), WHOLE(n_tokens))
+      WHOLE(prompt_len), WHOLE(n_tokens), TEXT(context),
+      SQL(asked, ANY, "TEXT"), SQL(reference, ANY, "TEXT"))
 
 TABLE(platform, NULL, DIGEST(platform, KEY), TEXT(torch), TEXT(transformers),
       TEXT(processor), WHOLE(threads), TEXT(dtype))
@@ -258,7 +262,9 @@ ROWS(evaluation, NULL, SQL(evaluation_id, NUMBER, "INTEGER PRIMARY KEY"),
      SQL(spec, SAME, "TEXT NOT NULL"), SQL(budget, SAME, "TEXT NOT NULL"),
      SQL(status, SAME,
          "TEXT NOT NULL CHECK (status IN ('ok', 'refused', 'failed'))"),
-     SQL(reason, LESSER, "TEXT NOT NULL"), DIGEST_OR(answer, EQUAL))
+     SQL(reason, LESSER, "TEXT NOT NULL"), DIGEST_OR(answer, EQUAL),
+     SQL(said, ANY, "TEXT"),
+     SQL(said_tokens, ANY, "BLOB CHECK (length(said_tokens) % 4 = 0)"))
 
 TABLE(quantity, NULL, KEY_TEXT(name), TEXT(unit), TEXT(combine))
 

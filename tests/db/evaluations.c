@@ -51,6 +51,12 @@ DB_TEST(found_to_the_bit) {
   for (int i = 0; i < 5; i++) r.value[i] = (kv_evaluated){name[i], value[i]};
   r.row.n_values = 5;
   r.row.reason = "why \xc3\xa9";
+  static const int32_t said[] = {7, 0, INT32_MAX};
+  r.row.n_said = 3;
+  r.row.said_tokens = said;
+  r.row.said = "7\n\"0";
+  r.row.asked = "Why?";
+  r.row.context = "c";
   kv_evaluation a = asked(&r.row);
   a.model = "another name of the same weights";
   assert_int_equal(is_found(s, &a), 0);
@@ -62,6 +68,12 @@ DB_TEST(found_to_the_bit) {
   assert_string_equal(a.status, "ok");
   assert_string_equal(a.reason, r.row.reason);
   assert_string_equal(a.answer_digest, r.answer);
+  assert_int_equal(a.n_said, 3);
+  assert_memory_equal(a.said_tokens, said, sizeof said);
+  assert_string_equal(a.said, r.row.said);
+  assert_string_equal(a.asked, r.row.asked);
+  assert_string_equal(a.context, "c");
+  assert_null(a.reference);
   static const int order[] = {4, 1, 0, 2}; /* by name, without the NaN */
   assert_int_equal(a.n_values, 4);
   for (int i = 0; i < 4; i++) {
@@ -69,6 +81,28 @@ DB_TEST(found_to_the_bit) {
     assert_true(kv_db_bits(a.value[i].value) == kv_db_bits(value[order[i]]));
   }
   assert_int_equal(kv_evaluations_put(s, &a, NULL), 0); /* what was found */
+  kv_evaluations_close(s);
+}
+
+/* Texts that a first row lacks are added; later ones change nothing. */
+DB_TEST(texts_are_added) {
+  kv_dbplace *p = *state;
+  kv_answers_row r;
+  kv_evaluations *s = opened(p);
+  kv_answers_make(0, 0, 0, 1, &r);
+  const char *text[] = {NULL, "first", "second"};
+  static const int32_t said[] = {3, 4, 5};
+  for (int i = 0; i < 3; i++) {
+    r.row.said = r.row.asked = text[i];
+    r.row.n_said = i;
+    r.row.said_tokens = text[i] ? said : NULL;
+    assert_int_equal(kv_evaluations_put(s, &r.row, NULL), 0);
+    kv_evaluation a = asked(&r.row);
+    assert_int_equal(is_found(s, &a), 1);
+    assert_int_equal(a.n_said, i > 0);
+    assert_true(i == 0 ? !a.said && !a.asked && !a.said_tokens
+                       : !strcmp(a.said, "first") && !strcmp(a.asked, "first"));
+  }
   kv_evaluations_close(s);
 }
 
@@ -235,7 +269,7 @@ DB_TEST(what_is_not_whole_is_refused) {
     bad.member = x;                                                            \
     expect_refused(s, &bad, says);                                             \
   } while (0)
-  WITH(abi, 0, "ABI 0 but this library has 1");
+  WITH(abi, 0, "ABI 0 but this library has 2");
   WITH(task, "", "has no task");
   WITH(dtype, NULL, "has no dtype");
   WITH(item, "a\nb", "item must be a single line");

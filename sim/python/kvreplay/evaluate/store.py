@@ -12,8 +12,10 @@ None: only the name), `task`, `item`, `question` (a number), `request_digest`,
 `prompt_len`, `tokens`, `method`, `basis` and `target` (None: no budget),
 `platform` = dict(torch, transformers, processor, threads, dtype), and `code`,
 for a method outside kvreplay or "file " and the digest of a file that the
-method's text does not name. Its results: `spec`, `budget`, `status`, `reason`,
-`answer_digest`, `values` = {name: number}. find() needs only the key."""
+method's text does not name. For people: `context`, `asked`, `reference`. Its
+results: `spec`, `budget`, `status`, `reason`, `answer_digest`, `said`,
+`said_tokens`, `values` = {name: number}. A text that is None is not stored.
+find() needs only the key."""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ from ..binding import Err, SessionError, load, whole
 
 __all__ = ["Memory", "Store", "StoreError", "names"]
 
-ABI = 1
+ABI = 2
 
 
 class StoreError(SessionError):
@@ -48,7 +50,9 @@ _COUNTS = "question prompt_len tokens".split()
 _ASKED = "model model_digest task item request_digest method code".split()
 _BUDGET = "basis target".split()
 _PLATFORM = "torch transformers processor dtype".split()
+_ASKS = "context asked reference".split()
 _ANSWERED = "spec budget status reason answer_digest".split()
+_TEXTS = "asked reference said".split()  # None is not ""
 
 
 class _Row(c.Structure):
@@ -56,8 +60,12 @@ class _Row(c.Structure):
 
     _fields_ = [(n, c.c_int32) for n in ["abi", *_COUNTS, "threads"]]
     _fields_ += [
-        (n, c.c_char_p) for n in _ASKED + _BUDGET + _PLATFORM + _ANSWERED
+        (n, c.c_char_p)
+        for n in _ASKED + _BUDGET + _PLATFORM + _ASKS + _ANSWERED + ["said"]
     ]
+    _fields_ += [
+        ("n_said", c.c_int32), ("said_tokens", c.POINTER(c.c_int32))
+    ]  # fmt: skip
     _fields_ += [("n_values", c.c_int32), ("value", c.POINTER(_Value))]
 
 
@@ -112,6 +120,14 @@ def _made(row: Mapping[str, Any]) -> _Row:
         setattr(out, name, _text(name, x))
     for name in _PLATFORM:
         setattr(out, name, _text(name, platform.get(name)))
+    out.context = _text("context", row.get("context"))
+    for name in _TEXTS:
+        if row.get(name) is not None:
+            setattr(out, name, _text(name, row[name]))
+    tokens = row.get("said_tokens")
+    if tokens is not None:
+        out.n_said = len(tokens)
+        out.said_tokens = (c.c_int32 * (len(tokens) + 1))(*tokens)
     values = row.get("values") or {}
     array = (_Value * len(values))()
     for at, (name, x) in zip(array, values.items()):
@@ -162,6 +178,11 @@ class Store:
                 return None
             out = dict(row, model=made.model.decode())
             out.update((n, getattr(made, n).decode()) for n in _ANSWERED)
+            out["context"] = (made.context or b"").decode()
+            out.update((n, x and x.decode()) for n in _TEXTS
+                       for x in [getattr(made, n)])  # fmt: skip
+            out["said_tokens"] = (made.said_tokens[: made.n_said]
+                                  if made.said_tokens else None)  # fmt: skip
             out["values"] = {
                 x.name.decode(): x.value for x in made.value[: made.n_values]
             }
