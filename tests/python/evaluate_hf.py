@@ -6,6 +6,7 @@ one sentence and does not stop the rest. evaluate_hf.py KVTRACE KVREPLAY FOLDER
 TINY; needs torch and transformers."""
 
 import contextlib
+import hashlib
 import os
 import shutil
 import signal
@@ -16,15 +17,17 @@ import time
 
 import hf_models
 import torch
-from shared import ASKED, LINES, MODEL, PROMPTS, at, evaluate, lines
+from shared import ASKED, LINES, MODEL, MORE, PROMPTS, at, evaluate, lines
 
 from kvreplay import binding
 from kvreplay.evaluate import attend, driver, replay, run
 from kvreplay.evaluate.asks import Ask
 from kvreplay.evaluate.item import Item, Question
 from kvreplay.evaluate.measures import answer_digest
+from kvreplay.evaluate.store import TEXTS
 from kvreplay.hf.load import greedy, load
 from kvreplay.record.tokens import decode
+from kvreplay.results import read_evaluations
 
 
 def values(rows, method, target=None):
@@ -51,6 +54,33 @@ def check_dense(rows):
     assert asked["values"]["exact"] == 1, asked
     # All tokens of prompt, question and answer but the last, in 6 layers.
     assert asked["values"]["bytes.end"] % (6 * 2 * 128 * 4) == 0
+
+
+def check_texts(rows):
+    """Rows have the texts of question, right answer and answer, also in the
+    database. --no-texts: only the name of the context."""
+    words = *OPTIONS, "-m", "snapkv", "-b", "12%"
+    private, _ = evaluate(*words, "--no-texts", "--db", at("texts.db"))
+    again, _ = evaluate(*words, "--again", "--db", at("texts.db"))
+    evaluate(*words, "--db", at("texts.db"))
+    hidden, _ = evaluate(*words, "--no-texts", "--db", at("texts.db"))
+    stored = {(x["item"], x["question"], x["method"], x["target"] or None): x
+              for x in read_evaluations(at("texts.db"))}  # fmt: skip
+    name = hashlib.sha256(MORE.encode()).hexdigest()[:16]
+    answers = {x["id"]: x.get("answer") for x in [*LINES, ASKED]}
+    for key, x in again.items():
+        assert x["context"] == (name if key[0] == "asked" else ""), x
+        assert x["asked"] == ("what is CD34?" if x["context"] else None), x
+        assert x["reference"] == answers[key[0]], x
+        assert answer_digest(x["said_tokens"]) == x["answer_digest"], x
+        assert bytes(y for y in x["said_tokens"] if y < 256).decode(
+            errors="replace") == x["said"], x  # fmt: skip
+        for y in TEXTS:
+            assert private[key][y] is hidden[key][y] is None, (y, private)
+            assert rows[key][y] == x[y] == stored[key][y], (y, x, stored[key])
+        assert private[key]["context"] == x["context"] == stored[key]["context"]
+    said = again["asked", 0, "dense", None]["said"]
+    assert said.startswith("27365;"), said
 
 
 def check_full(rows):
@@ -312,6 +342,7 @@ torch.set_num_threads(2)
 lines(*LINES, ASKED)
 ROWS, _ = evaluate(*OPTIONS, "-m", "snapkv,kivi", "-b", "100%,12%")
 check_dense(ROWS)
+check_texts(ROWS)
 check_full(ROWS)
 check_alone(ROWS)
 check_refused(evaluate(*OPTIONS, "-m", "quest", "-b", "mean:3%", code=3)[0])

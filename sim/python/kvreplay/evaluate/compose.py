@@ -9,8 +9,8 @@ from typing import Any, Callable, NamedTuple
 
 from ..hf.text import encode, tokenized
 from ..record.prompts import Prompt
-from ..record.tokens import find, follows, least, rendered
-from .item import Item, Question
+from ..record.tokens import decode, find, follows, least, rendered
+from .item import Item, Question, context_of
 
 ENDS = "after", "before", "inside"  # values of question=
 MORE = 8  # tokens generated beyond the longest answer
@@ -134,8 +134,10 @@ class Composer:
                        ) if ask.answer else []  # fmt: skip
         answer = answer[: x.answers or len(answer)]
         spans = tuple(self.span(prompt, y) for y in ask.sources)
+        reference = decode(self.tokenizer, answer) if x.answers else ask.answer
         return prompt, Question(
-            tuple(tokens), tuple(answer), ask.accept, ask.any, spans)
+            tuple(tokens), tuple(answer), ask.accept, ask.any, spans,
+            ask.question or None, reference.strip() or None)
 
     def span(self, prompt: list[int], source: str) -> tuple[int, int]:
         n, span = find(self.tokenizer, prompt, source)
@@ -158,4 +160,5 @@ class Composer:
         questions = tuple(y for _, y in found)
         if new is None:
             new = max(len(y.answer) for y in questions) + MORE
-        return Item(id, task, tuple(found[0][0]), questions, new, depth)
+        return Item(id, task, tuple(found[0][0]), questions, new, depth,
+                    context_of(x.context))  # fmt: skip
