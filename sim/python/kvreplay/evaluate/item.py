@@ -64,9 +64,11 @@ def context_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16] if text else ""
 
 
-def texts(x: Prompt, role: str) -> str:
-    """The prompt's segments of that role, joined."""
-    return "".join(y["text"] for y in x.segments or () if y["role"] == role)
+def text_of(x: Prompt, role: str) -> str:
+    """A prompt's context or question; "" if it does not say which it is."""
+    own = x.context if role == "context" else x.question
+    return (own or "").strip() or "".join(
+        y["text"] for y in x.segments or () if y["role"] == role)
 
 
 def item_of(task: str, name: str, tokenizer: Any, x: Prompt, size: int) -> Item:
@@ -93,13 +95,13 @@ def item_of(task: str, name: str, tokenizer: Any, x: Prompt, size: int) -> Item:
         tuple(asked.answer),
         (x.answer.strip(),) if x.answer else (),
         spans=(source,) if source else (),
-        asked=texts(x, "question") or None,
+        asked=text_of(x, "question") or None,
         reference=x.answer,
     )
     prompt = tuple(asked.ids[:end])
     depth = source[0] / len(prompt) if source else None
     return Item(x.id, task, prompt, (question,), x.new or NEW, depth,
-                context_of(texts(x, "context")))  # fmt: skip
+                context_of(text_of(x, "context")))  # fmt: skip
 
 
 def read_items(
