@@ -73,6 +73,8 @@ def parser() -> argparse.ArgumentParser:
         "tokens (default: the task's)")  # fmt: skip
     add("-d", "--db", metavar="FILE", help="store rows in an SQLite "
         "database. Rows that it has are not computed again")  # fmt: skip
+    add("--no-texts", action="store_true", help="neither store nor print texts "
+        "and tokens of questions and answers")  # fmt: skip
     add("--again", action="store_true", help="compute stored rows again, and "
         "compare")  # fmt: skip
     add("--shard", type=option(shard), default=(1, 1), metavar="I/N",

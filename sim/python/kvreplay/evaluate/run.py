@@ -30,7 +30,7 @@ from .driver import Codes, Driver, named
 from .item import Item, item_of
 from .known import Known, known_of, path_of, recall, remember
 from .press import Presses, beside, code, is_press
-from .store import Memory, Store
+from .store import TEXTS, Memory, Store
 from .table import grouped, needless, table
 from .tasks import TASKS, make, options_of
 
@@ -116,13 +116,17 @@ class Evaluation:
                 asked = {**self.named, **named(item, n, ask, self.codes)}
                 row = self.store.find(asked)
                 if row and not self.a.again:
-                    self.rows.append(row)
+                    self.rows.append(self.shown(row))
                 else:
                     found.setdefault(n, []).append(ask)
         return found
 
+    def shown(self, row: Row) -> Row:
+        """The row, without texts if they are private."""
+        return {**row, **dict.fromkeys(TEXTS if self.a.no_texts else ())}
+
     def put(self, row: Row) -> None:
-        row = {**self.named, **row}
+        row = self.shown({**self.named, **row})
         self.rows.append(row)
         try:
             self.store.put(row)
