@@ -26,8 +26,6 @@ from kvreplay.evaluate.tasks import words
 
 WORDS = 500
 SEED = 53
-COLORS = """red blue green yellow orange purple silver golden brown white black
-    pink""".split()
 PEOPLE = """Alice Bruno Carla David Elena Felix Greta Hugo Irene Jonas Karin
     Louis Maria Nadia Oscar Paula Quentin Rosa Simon Tessa Victor Wanda""".split()
 
@@ -107,7 +105,7 @@ def keyvalue(r: random.Random, i: int, depth: float, n: int) -> Draft:
                  f"The code of the {keys[0]} is", values[0], lines[0].strip())
 
 
-PAIRS = 4
+PAIRS = 3
 CLASSES = {"animal": 5, "food": 13, "plant": 20, "body": 8, "person": 18,
            "place": 15}  # fmt: skip
 LABELS = "alpha beta gamma delta".split()
@@ -122,27 +120,28 @@ def fewshot(r: random.Random, i: int, depth: float, n: int) -> Draft:
     r.shuffle(pairs)
     (word, label), *pairs = pairs
     lines = [f"{x} is {y}\n" for x, y in pairs[: n // 3]]
-    return Draft("".join(lines).strip(), f"What is {word}?", f"{word} is", label,
-                 new=6)  # fmt: skip
+    return Draft("".join(lines).strip(), word, "is", label, new=6, form="\n{}")
 
 
-THINGS = """bicycle umbrella jacket guitar suitcase notebook lamp kettle scarf
-    tent""".split()
+THINGS = """locker bicycle passport ticket suitcase library card house
+    office""".split()
 
 
 def conversation(r: random.Random, i: int, depth: float, n: int) -> Draft:
-    """A dialogue about a text. In three turns the user mentions a thing."""
-    things, colors = r.sample(THINGS, 3), r.sample(COLORS, 3)
-    said = [f"By the way, my {x} is {y}." for x, y in zip(things, colors)]
-    text, turns = prose(r, i, n - 60), []
+    """A dialogue about a text. In three turns the user mentions a number."""
+    things, values = r.sample(THINGS, 3), words.numbers(r, 3, 4)
+    said = [f"By the way, the number of my {x} is {y}."
+            for x, y in zip(things, values)]  # fmt: skip
+    text, turns = prose(r, i, n - 80), []
     asked = min(2, int(depth / 0.88 * 3))
     for j, x in enumerate(said):
         part = "".join(text[j * len(text) // 3 : (j + 1) * len(text) // 3])
         turns.append(f"User: I read this: {part.strip()}\n{x}\n"
                      "Assistant: Thank you. I will remember that.\n")
-    return Draft("".join(turns).strip(), f"What color is my {things[asked]}?",
-                 f"Your {things[asked]} is", colors[asked], said[asked],
-                 form="\nUser: {}\nAssistant:")  # fmt: skip
+    return Draft("".join(turns).strip(),
+                 f"What did I say is the number of my {things[asked]}?",
+                 f"The number of your {things[asked]} is", values[asked],
+                 said[asked], form="\nUser: {}\nAssistant:")  # fmt: skip
 
 
 TOPICS = """parking breakfast laundry taxis museums pets smoking towels keys
@@ -152,22 +151,22 @@ ANIMALS = """horse tiger rabbit eagle dolphin spider camel wolf monkey
 
 
 def instructions(r: random.Random, i: int, depth: float, n: int) -> Draft:
-    """A system prompt with five rules among other text; one applies."""
-    topics = r.sample(TOPICS, 5)
-    codes = r.sample(ANIMALS, 5)
+    """A system prompt with four rules among other text; one applies."""
+    topics = r.sample(TOPICS, 4)
+    codes = r.sample(ANIMALS, 4)
     lines = [f"Rule: If a guest asks about {x}, answer only: {y}. "
              for x, y in zip(topics, codes)]  # fmt: skip
     head = "System: You are the assistant of a hotel. Obey each rule.\n"
     places = [depth, *(0.88 * r.random() for _ in lines[1:])]
     return Draft(head + words.among(prose(r, i, n - 80), lines, places),
                  f"I have a question about {topics[0]}.",
-                 f"The rule for {topics[0]} says to answer only:", codes[0],
+                 f"If a guest asks about {topics[0]}, answer only:", codes[0],
                  lines[0].strip(), form="\nGuest: {}\nAssistant:")
 
 
 def variables(r: random.Random, i: int, depth: float, n: int) -> Draft:
     """Two chains of two assignments; one chain's end is asked for."""
-    names, values = words.codes(r, 4), words.numbers(r, 2, 5)
+    names, values = r.sample(words.NOUNS, 4), words.numbers(r, 2, 5)
     lines, places = [], []
     for j, x in enumerate(values):
         at = sorted((depth, 0.88 * r.random())) if j == 0 else sorted(
@@ -189,10 +188,8 @@ def documentation(r: random.Random, i: int, depth: float, n: int) -> Draft:
             lines.append((x, y))
             size += 3 + len(y.split())
     name, about = lines[int(depth * len(lines))]
-    return Draft("\n".join(f"{x}() - {y}" for x, y in lines),
-                 f"Which line of the list is about {name}()?",
-                 f"The line is: {name}() -", about,
-                 f"{name}() - {about}", 20)  # fmt: skip
+    return Draft("\n".join(f"{x}() - {y}" for x, y in lines), f"{name}()", "-",
+                 about, f"{name}() - {about}", 16, "\n{}")  # fmt: skip
 
 
 TASKS: dict[str, tuple[int, Callable[..., Draft]]] = {
