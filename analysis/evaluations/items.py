@@ -96,25 +96,26 @@ def paraphrase(r: random.Random, i: int, depth: float, n: int) -> Draft:
 
 
 def keyvalue(r: random.Random, i: int, depth: float, n: int) -> Draft:
-    """One of PAIRS pairs, each a line between two paragraphs' sentences."""
-    keys, values = r.sample(words.NOUNS, PAIRS), words.numbers(r, PAIRS, 4)
-    lines = [f"The code of the {x} is {y}. " for x, y in zip(keys, values)]
-    places = [depth, *(0.88 * r.random() for _ in keys[1:])]
-    return Draft(words.among(prose(r, i, n - 7 * PAIRS), lines, places),
+    """Numbers of two keys, each a line of its own; one is asked for."""
+    keys = [" ".join(x) for x in zip(r.sample(words.ADJECTIVES, 2),
+                                     r.sample(words.NOUNS, 2))]  # fmt: skip
+    values = words.numbers(r, 2, 4)
+    lines = [f"\nThe code of the {x} is {y}.\n" for x, y in zip(keys, values)]
+    return Draft(words.among(prose(r, i, n - 16), lines,
+                             [depth, 0.88 * r.random()]),
                  f"What is the code of the {keys[0]}?",
-                 f"The code of the {keys[0]} is", values[0], lines[0].strip())
+                 f"The code of the {keys[0]} is", values[0],
+                 lines[0].strip())  # fmt: skip
 
 
-PAIRS = 3
-CLASSES = {"animal": 5, "food": 13, "plant": 20, "body": 8, "person": 18,
-           "place": 15}  # fmt: skip
+CLASSES = {"animal": 5, "body": 8, "place": 15}  # files of WordNet's editors
 LABELS = "alpha beta gamma delta".split()
 
 
 def fewshot(r: random.Random, i: int, depth: float, n: int) -> Draft:
-    """Nouns of three of WordNet's classes, with labels that do not say which.
+    """Nouns of WordNet's classes, with labels that do not say which.
     The asked noun is not among the examples."""
-    labels = dict(zip(r.sample([*CLASSES], 3), r.sample(LABELS, 3)))
+    labels = dict(zip(CLASSES, r.sample(LABELS, 3)))
     pairs = [(y, z) for x, z in labels.items()
              for y in r.sample(texts.nouns(CLASSES[x]), 60)]  # fmt: skip
     r.shuffle(pairs)
@@ -128,68 +129,64 @@ THINGS = """locker bicycle passport ticket suitcase library card house
 
 
 def conversation(r: random.Random, i: int, depth: float, n: int) -> Draft:
-    """A dialogue about a text. In three turns the user mentions a number."""
-    things, values = r.sample(THINGS, 3), words.numbers(r, 3, 4)
+    """A dialogue about a text. In two turns the user mentions a number."""
+    things, values = r.sample(THINGS, 2), words.numbers(r, 2, 4)
     said = [f"By the way, the number of my {x} is {y}."
             for x, y in zip(things, values)]  # fmt: skip
-    text, turns = prose(r, i, n - 80), []
-    asked = min(2, int(depth / 0.88 * 3))
+    text, turns = prose(r, i, n - 50), []
+    asked = int(depth > 0.45)
     for j, x in enumerate(said):
-        part = "".join(text[j * len(text) // 3 : (j + 1) * len(text) // 3])
+        part = "".join(text[j * len(text) // 2 : (j + 1) * len(text) // 2])
         turns.append(f"User: I read this: {part.strip()}\n{x}\n"
                      "Assistant: Thank you. I will remember that.\n")
     return Draft("".join(turns).strip(),
                  f"What did I say is the number of my {things[asked]}?",
-                 f"The number of your {things[asked]} is", values[asked],
+                 f"You said that the number of my {things[asked]} is",
+                 values[asked],
                  said[asked], form="\nUser: {}\nAssistant:")  # fmt: skip
 
 
 TOPICS = """parking breakfast laundry taxis museums pets smoking towels keys
     luggage swimming elevators""".split()
-ANIMALS = """horse tiger rabbit eagle dolphin spider camel wolf monkey
-    penguin""".split()
 
 
 def instructions(r: random.Random, i: int, depth: float, n: int) -> Draft:
-    """A system prompt with four rules among other text; one applies."""
-    topics = r.sample(TOPICS, 4)
-    codes = r.sample(ANIMALS, 4)
-    lines = [f"Rule: If a guest asks about {x}, answer only: {y}. "
-             for x, y in zip(topics, codes)]  # fmt: skip
+    """A system prompt with two rules among other text; one applies."""
+    topics, codes = r.sample(TOPICS, 2), words.numbers(r, 2, 4)
+    rules = [f"If a guest asks about {x}, the assistant must say the code"
+             for x in topics]  # fmt: skip
+    lines = [f"\n{x} {y}.\n" for x, y in zip(rules, codes)]
     head = "System: You are the assistant of a hotel. Obey each rule.\n"
-    places = [depth, *(0.88 * r.random() for _ in lines[1:])]
-    return Draft(head + words.among(prose(r, i, n - 80), lines, places),
-                 f"I have a question about {topics[0]}.",
-                 f"If a guest asks about {topics[0]}, answer only:", codes[0],
-                 lines[0].strip(), form="\nGuest: {}\nAssistant:")
+    return Draft(head + words.among(prose(r, i, n - 36), lines,
+                                    [depth, 0.88 * r.random()]),
+                 f"I have a question about {topics[0]}.", rules[0], codes[0],
+                 lines[0].strip(), form="\n\nGuest: {}\nAssistant:")
 
 
 def variables(r: random.Random, i: int, depth: float, n: int) -> Draft:
     """Two chains of two assignments; one chain's end is asked for."""
-    names, values = r.sample(words.NOUNS, 4), words.numbers(r, 2, 5)
+    names, values = words.codes(r, 4), words.numbers(r, 2, 5)
     lines, places = [], []
     for j, x in enumerate(values):
-        at = sorted((depth, 0.88 * r.random())) if j == 0 else sorted(
-            0.88 * r.random() for _ in "12")  # fmt: skip
-        lines += [f"Let {names[2 * j]} = {x}. ",
-                  f"Let {names[2 * j + 1]} = {names[2 * j]}. "]
-        places += at
+        first = depth if j == 0 else 0.88 * r.random()
+        places += sorted((first, 0.88 * r.random()))
+        lines += [f"\nLet {names[2 * j]} = {x}.\n",
+                  f"\nLet {names[2 * j + 1]} = {names[2 * j]}.\n"]
     return Draft(words.among(prose(r, i, n - 16), lines, places),
                  f"What number is {names[1]}?",
-                 f"{names[1]} = {names[0]} =", values[0], lines[0].strip())
+                 f"{names[1]} = {names[0]} =", values[0],
+                 lines[0].strip())  # fmt: skip
 
 
 def documentation(r: random.Random, i: int, depth: float, n: int) -> Draft:
-    """C functions with their descriptions; one description is asked for."""
-    every = r.sample(texts.functions(), 120)
-    lines, size = [], 0
-    for x, y in every:
-        if size < n:
-            lines.append((x, y))
-            size += 3 + len(y.split())
-    name, about = lines[int(depth * len(lines))]
-    return Draft("\n".join(f"{x}() - {y}" for x, y in lines), f"{name}()", "-",
-                 about, f"{name}() - {about}", 16, "\n{}")  # fmt: skip
+    """Three C functions with their descriptions; one is asked for."""
+    some = r.sample(texts.functions(), 3)
+    lines = [f"\nThe manual page of {x}() says: {y}.\n" for x, y in some]
+    places = [depth, *(0.88 * r.random() for _ in lines[1:])]
+    begin = f"The manual page of {some[0][0]}() says:"
+    return Draft(words.among(prose(r, i, n - 30), lines, places),
+                 f"What does the manual page of {some[0][0]}() say?", begin,
+                 some[0][1], lines[0].strip(), 16)  # fmt: skip
 
 
 TASKS: dict[str, tuple[int, Callable[..., Draft]]] = {

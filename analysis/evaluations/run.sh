@@ -6,7 +6,7 @@
 # command that was stopped goes on when it is repeated. PART: smollm2 (two hours
 # on two cores), reads, statements, generate, tiny; all by default, but long (an
 # hour and a half), kvpress, which needs that, and trained, which needs weights
-# (kvreplay train). Needs
+# (kvreplay train), and plan. Needs
 # kvreplay and kvreport on the path, and PYTHON, which has torch and
 # transformers and finds the package kvreplay.
 set -eu
@@ -39,8 +39,139 @@ smol() {
     --seed 1 "$@"
 }
 
+# --- plan: the rows of PLAN.md, of MODEL in FOLDER/plan.[12]-of-2.db ----------
+# ITEMS: the folder of items.py. JOBS: 1 (default) or 2 shards side by side.
+# SIZE: all (default), qwen or gemma. A call of kvreplay evaluate is a piece: one
+# task, place and group of methods. One that takes over 100 minutes is stopped,
+# and goes on when all is repeated.
+
+# piece TASK.PLACE OPTION...: both shards of it.
+piece() {
+  local of=$1 shard pids=()
+  shift
+  case $of in
+  prose) set -- --tasks prose:length=760 --items 20 "$@" ;;
+  *) set -- --prompts "$ITEMS/$of.jsonl" "$@" ;;
+  esac
+  for shard in 1 2; do
+    timeout -s INT 6000 "${PYTHON:-python3}" -m kvreplay.evaluate "$model" \
+      "$@" --name "$(basename "$model")" --dtype bf16 --threads 1 \
+      --shard "$shard/2" --db "$folder/plan.%.db" \
+      >>"$folder/plan.$shard.out" 2>>"$folder/plan.$shard.log" &
+    pids+=($!)
+    [ "${JOBS:-1}" = 2 ] || wait $! || ended $? "$of"
+  done
+  [ "${JOBS:-1}" = 1 ] || for shard in 0 1; do
+    wait "${pids[shard]}" || ended $? "$of"
+  done
+  echo "$(date +%FT%H:%M) $of $*" >>"$folder/plan.pieces"
+}
+
+# ended CODE TASK: 3 is a method without a row, which the log explains.
+ended() {
+  [ "$1" = 3 ] || echo "run.sh: $2 ended with code $1" >>"$folder/plan.log"
+}
+
+# main TASK.PLACE...: the methods of every table.
+main() {
+  local of
+  for of; do piece "$of" -m "$(with "$every")" -b mean:50%,mean:25%; done
+}
+
+# with METHODS: the same; for Gemma its layers with windows are compressed, too.
+with() {
+  [ "${SIZE:-all}" = gemma ] || { echo "$1" && return; }
+  sed "s/,/:windowed=compress,/g; s/$/:windowed=compress/" <<<"$1"
+}
+
+curves() {
+  local of sizes=mean:75%,mean:37.5%,mean:12.5%
+  for of; do
+    piece "$of" -m "$(with "$curved")" -b $sizes
+    piece "$of" -m leankv -b mean:27%,mean:26%,mean:12.5%
+    piece "$of" -m kivi:bits=4,kivi:residual=64,kivi:residual=32,"$(
+    )"kivi:residual=32:group=64,leankv,int8,int4,quant:k=int4:v=int2,int2
+  done
+}
+
+# reads BUDGETS TASK.PLACE...
+reads() {
+  local of sizes=$1
+  shift
+  for of; do piece "$of" -m "$(with "$reading")" -b "$sizes"; done
+}
+
+# first N TASK.PLACE...: their first N items, as TASK.PLACE of a folder.
+first() {
+  local n=$1 of
+  shift
+  mkdir -p "$folder/first"
+  for of; do
+    head -n "$n" "$ITEMS/$of.jsonl" >"$folder/first/$of.jsonl"
+  done
+}
+
+# seconds: processor seconds a cell, from the log's lines of whole items.
+seconds() {
+  sed -n 's/.*: \([0-9,]*\) tokens, \([0-9]*\) rows, \(.*\); .*/\2 \3/p' \
+    "$folder"/plan.?.log | awk '{ rows += $1; for (i = 2; i <= NF; i += 2)
+      s += $i * ($(i + 1) ~ /^min/ ? 60 : $(i + 1) ~ /^h/ ? 3600 : 1) }
+      END { if (rows) printf "%d rows, %.2f s a cell\n", rows, s / rows }'
+}
+
+plan() {
+  local other=() of place reading=quest,omnikv,oracle-topk
+  every=random,window,oracle-evict,streamingllm,h2o,tova,snapkv,pyramidkv
+  every+=,adakv,keydiff,lagkv,expected,chunkkv,rkv,zsmerge,kivi,leankv,k8v4
+  curved=keydiff,snapkv,h2o
+  for of in few-shot conversation documentation instructions variables \
+    paraphrase; do
+    for place in after before; do other+=($of.$place); done
+  done
+  echo 19 >/proc/self/autogroup 2>/dev/null || true
+  export OMP_NUM_THREADS=1
+  case ${SIZE:-all} in
+  all)
+    main needle.after needle.before key-value.after key-value.before
+    seconds
+    main "${other[@]}" prose
+    curves needle.after key-value.after
+    reads read:75%,read:50%,read:37.5%,read:25%,read:12.5% needle.after \
+      key-value.after
+    reads read:50%,read:25% needle.before key-value.before "${other[@]}" prose
+    ;;
+  qwen)
+    every=${every/pyramidkv,/} every=${every/expected,chunkkv,/}
+    curved=keydiff,snapkv
+    main needle.after needle.before key-value.after
+    seconds
+    curves needle.after key-value.after
+    reads read:50%,read:25% needle.after needle.before key-value.after
+    first 10 few-shot.after conversation.after documentation.after \
+      instructions.after variables.after paraphrase.after
+    ITEMS=$folder/first
+    for of in "$ITEMS"/*; do main "$(basename "$of" .jsonl)"; done
+    for of in "$ITEMS"/*; do reads read:50%,read:25% "$(basename "$of" .jsonl)"
+    done
+    ;;
+  gemma)
+    every=random,window,oracle-evict,streamingllm,h2o,snapkv,adakv,keydiff
+    every+=,lagkv,kivi,leankv,k8v4
+    reading=quest
+    main needle.after needle.before
+    seconds
+    reads read:50%,read:25% needle.after needle.before
+    every=${every//,k8v4/}
+    for of in needle.after needle.before; do
+      piece $of -m "$every" -b mean:75%
+    done
+    ;;
+  esac
+}
+
 for part; do
   case $part in
+  plan) plan ;;
   smollm2) smol a --tasks "$tasks" --items 12 -m "$methods" \
     -b mean:50%,mean:25%,mean:12.5% ;;
   long) smol l --tasks niah_single_2:length=4096,prose:length=4096 --items 4 \
