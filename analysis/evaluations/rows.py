@@ -9,7 +9,8 @@ A row has what identifies it, the specification and budget that were found, the
 first 200 characters of the answer, and all numbers but the open loop's counts
 and parts of bytes, to six digits (bytes are whole). Rows are sorted, so the
 same answers give the same file. Writing needs only Python; reading needs numpy
-and kvreplay's library. Exit codes: 2 wrong usage, 3 a bad file."""
+and kvreplay's library. Exit codes: 2 wrong usage, 3 a bad file, 4 no
+numpy."""
 
 from __future__ import annotations
 
@@ -122,7 +123,13 @@ def main(words: list[str]) -> int:
         else:
             print(__doc__, file=sys.stderr)
             return 2
-    except (OSError, ValueError, sqlite3.Error) as e:
+    except ImportError as e:
+        print(f"rows.py: reading needs numpy: {e}", file=sys.stderr)
+        return 4
+    except sqlite3.Error as e:
+        print(f"rows.py: not a database of answers: {e}", file=sys.stderr)
+        return 3
+    except (OSError, ValueError, RuntimeError) as e:
         print(f"rows.py: {e}", file=sys.stderr)
         return 3
     return 0
