@@ -27,7 +27,8 @@ from kvreplay.evaluate.tasks import words
 WORDS = 500
 SEED = 53
 PEOPLE = """Alice Bruno Carla David Elena Felix Greta Hugo Irene Jonas Karin
-    Louis Maria Nadia Oscar Paula Quentin Rosa Simon Tessa Victor Wanda""".split()
+    Louis Maria Nadia Oscar Paula Quentin Rosa Simon Tessa Victor
+    Wanda""".split()
 
 
 class Draft(NamedTuple):
@@ -91,8 +92,9 @@ def paraphrase(r: random.Random, i: int, depth: float, n: int) -> Draft:
     (said, asked), (other, _) = r.sample(SAID, 2)
     who, nobody = r.sample(PEOPLE, 2)
     lines = [said.format(who), other.format(nobody)]
-    return Draft(words.among(prose(r, i, n - 12), lines, [depth, 0.88 * r.random()]),
-                 asked, f"The person who {asked[4:-1]} is", who, lines[0].strip())
+    places = [depth, 0.88 * r.random()]
+    return Draft(words.among(prose(r, i, n - 12), lines, places), asked,
+                 f"The person who {asked[4:-1]} is", who, lines[0].strip())
 
 
 def keyvalue(r: random.Random, i: int, depth: float, n: int) -> Draft:
@@ -121,7 +123,7 @@ def fewshot(r: random.Random, i: int, depth: float, n: int) -> Draft:
     r.shuffle(pairs)
     (word, label), *pairs = pairs
     lines = [f"{x} is {y}\n" for x, y in pairs[: n // 3]]
-    return Draft("".join(lines).strip(), word, "is", label, new=6, form="\n{}")
+    return Draft("".join(lines).strip(), word, "is", label, new=2, form="\n{}")
 
 
 THINGS = """locker bicycle passport ticket suitcase library card house
@@ -129,21 +131,21 @@ THINGS = """locker bicycle passport ticket suitcase library card house
 
 
 def conversation(r: random.Random, i: int, depth: float, n: int) -> Draft:
-    """A dialogue about a text. In two turns the user mentions a number."""
-    things, values = r.sample(THINGS, 2), words.numbers(r, 2, 4)
-    said = [f"By the way, the number of my {x} is {y}."
-            for x, y in zip(things, values)]  # fmt: skip
+    """A dialogue about a text. In one of its two turns the user mentions a
+    number, in the other one a name."""
+    thing, (value,) = r.choice(THINGS), words.numbers(r, 1, 4)
+    said = [f"By the way, the number of my {thing} is {value}.",
+            f"By the way, my sister's name is {r.choice(PEOPLE)}."]
+    turn = said if depth < 0.45 else said[::-1]
     text, turns = prose(r, i, n - 50), []
-    asked = int(depth > 0.45)
-    for j, x in enumerate(said):
+    for j, x in enumerate(turn):
         part = "".join(text[j * len(text) // 2 : (j + 1) * len(text) // 2])
         turns.append(f"User: I read this: {part.strip()}\n{x}\n"
                      "Assistant: Thank you. I will remember that.\n")
     return Draft("".join(turns).strip(),
-                 f"What did I say is the number of my {things[asked]}?",
-                 f"You said that the number of my {things[asked]} is",
-                 values[asked],
-                 said[asked], form="\nUser: {}\nAssistant:")  # fmt: skip
+                 f"What did I say is the number of my {thing}?",
+                 f"You said that the number of my {thing} is", value,
+                 said[0], form="\nUser: {}\nAssistant:")  # fmt: skip
 
 
 TOPICS = """parking breakfast laundry taxis museums pets smoking towels keys
@@ -152,14 +154,14 @@ TOPICS = """parking breakfast laundry taxis museums pets smoking towels keys
 
 def instructions(r: random.Random, i: int, depth: float, n: int) -> Draft:
     """A system prompt with two rules among other text; one applies."""
-    topics, codes = r.sample(TOPICS, 2), words.numbers(r, 2, 4)
-    rules = [f"If a guest asks about {x}, the assistant must say the code"
-             for x in topics]  # fmt: skip
-    lines = [f"\n{x} {y}.\n" for x, y in zip(rules, codes)]
+    topics, (code,) = r.sample(TOPICS, 2), words.numbers(r, 1, 4)
+    rule = f"If a guest asks about {topics[0]}, the assistant must say the code"
+    lines = [f"\n{rule} {code}.\n", f"\nIf a guest asks about {topics[1]}, the "
+             f"assistant must call {r.choice(PEOPLE)}.\n"]
     head = "System: You are the assistant of a hotel. Obey each rule.\n"
     return Draft(head + words.among(prose(r, i, n - 36), lines,
                                     [depth, 0.88 * r.random()]),
-                 f"I have a question about {topics[0]}.", rules[0], codes[0],
+                 f"I have a question about {topics[0]}.", rule, code,
                  lines[0].strip(), form="\n\nGuest: {}\nAssistant:")
 
 
@@ -181,11 +183,11 @@ def variables(r: random.Random, i: int, depth: float, n: int) -> Draft:
 def documentation(r: random.Random, i: int, depth: float, n: int) -> Draft:
     """Three C functions with their descriptions; one is asked for."""
     some = r.sample(texts.functions(), 3)
-    lines = [f"\nThe manual page of {x}() says: {y}.\n" for x, y in some]
+    lines = [f"\nThe purpose of the function {x}() is: {y}.\n" for x, y in some]
     places = [depth, *(0.88 * r.random() for _ in lines[1:])]
-    begin = f"The manual page of {some[0][0]}() says:"
+    begin = f"The purpose of the function {some[0][0]}() is:"
     return Draft(words.among(prose(r, i, n - 30), lines, places),
-                 f"What does the manual page of {some[0][0]}() say?", begin,
+                 f"What is the purpose of {some[0][0]}()?", begin,
                  some[0][1], lines[0].strip(), 16)  # fmt: skip
 
 

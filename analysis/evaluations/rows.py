@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""rows.py write DATABASE... > ROWS.csv.xz: the answers in databases of `kvreplay
-evaluate`, a row each, smaller than the databases.
+"""rows.py write DATABASE... > ROWS.csv.xz: the answers in databases of
+`kvreplay evaluate`, a row each, smaller than the databases.
 
 rows.py read DATABASE ROWS.csv.xz...: the same as a database, so that every
 command of kvreport works without a model.
@@ -31,8 +31,8 @@ KEY = """model task item question method basis target context spec budget status
     reason said reference""".split()
 SAME = """model_digest request_digest prompt_len tokens code torch transformers
     processor threads dtype""".split()  # alike in many rows
-SQL = """SELECT m.model, q.task, q.item, q.number AS question, e.method, e.basis,
-    e.target, q.context, e.spec, e.budget, e.status, e.reason, e.said,
+SQL = """SELECT m.model, q.task, q.item, q.number AS question, e.method,
+    e.basis, e.target, q.context, e.spec, e.budget, e.status, e.reason, e.said,
     q.reference, q.model_digest, q.request_digest, q.prompt_len,
     q.n_tokens AS tokens, e.code, p.torch, p.transformers, p.processor,
     p.threads, p.dtype, e.evaluation_id AS id

@@ -41,9 +41,10 @@ smol() {
 
 # --- plan: the rows of PLAN.md, of MODEL in FOLDER/plan.[12]-of-2.db ----------
 # ITEMS: the folder of items.py. JOBS: 1 (default) or 2 shards side by side.
-# SIZE: all (default), qwen or gemma. A call of kvreplay evaluate is a piece: one
-# task, place and group of methods. One that takes over 100 minutes is stopped,
-# and goes on when all is repeated.
+# SIZE: all (default), qwen or gemma. A call of kvreplay evaluate is a piece:
+# one task, place and group of methods. One that takes over 100 minutes is
+# stopped, and goes on when all is repeated. plan.pieces has a line for each,
+# and the processor seconds a cell.
 
 # piece TASK.PLACE OPTION...: both shards of it.
 piece() {
@@ -54,7 +55,7 @@ piece() {
   *) set -- --prompts "$ITEMS/$of.jsonl" "$@" ;;
   esac
   for shard in 1 2; do
-    timeout -s INT 6000 "${PYTHON:-python3}" -m kvreplay.evaluate "$model" \
+    timeout 6000 "${PYTHON:-python3}" -m kvreplay.evaluate "$model" \
       "$@" --name "$(basename "$model")" --dtype bf16 --threads 1 \
       --shard "$shard/2" --db "$folder/plan.%.db" \
       >>"$folder/plan.$shard.out" 2>>"$folder/plan.$shard.log" &
@@ -65,6 +66,7 @@ piece() {
     wait "${pids[shard]}" || ended $? "$of"
   done
   echo "$(date +%FT%H:%M) $of $*" >>"$folder/plan.pieces"
+  seconds
 }
 
 # ended CODE TASK: 3 is a method without a row, which the log explains.
@@ -111,29 +113,38 @@ first() {
   done
 }
 
-# seconds: processor seconds a cell, from the log's lines of whole items.
+# seconds: processor seconds a cell since this command began.
 seconds() {
-  sed -n 's/.*: \([0-9,]*\) tokens, \([0-9]*\) rows, \(.*\); .*/\2 \3/p' \
-    "$folder"/plan.?.log | awk '{ rows += $1; for (i = 2; i <= NF; i += 2)
-      s += $i * ($(i + 1) ~ /^min/ ? 60 : $(i + 1) ~ /^h/ ? 3600 : 1) }
-      END { if (rows) printf "%d rows, %.2f s a cell\n", rows, s / rows }'
+  local rows=$(($(rows) - before))
+  times >"$folder/plan.times"
+  awk -v rows=$rows 'NR == 2 && rows { gsub(/[ms]/, " ")
+      n = $1 * 60 + $2 + $3 * 60 + $4
+      printf "%d rows, %.2f s a cell\n", rows, n / rows
+    }' \
+    "$folder/plan.times" >>"$folder/plan.pieces"
+}
+
+# rows: how many the logs say were computed.
+rows() {
+  cat "$folder"/plan.?.log 2>/dev/null |
+    awk -F'tokens, ' 'NF == 2 { n += $2 } END { print n + 0 }'
 }
 
 plan() {
-  local other=() of place reading=quest,omnikv,oracle-topk
-  every=random,window,oracle-evict,streamingllm,h2o,tova,snapkv,pyramidkv
+  local other=() of place before reading=quest,omnikv,oracle-topk
+  every=random,window,streamingllm,h2o,tova,snapkv,pyramidkv
   every+=,adakv,keydiff,lagkv,expected,chunkkv,rkv,zsmerge,kivi,leankv,k8v4
   curved=keydiff,snapkv,h2o
   for of in few-shot conversation documentation instructions variables \
     paraphrase; do
-    for place in after before; do other+=($of.$place); done
+    for place in after before; do other+=("$of.$place"); done
   done
   echo 19 >/proc/self/autogroup 2>/dev/null || true
   export OMP_NUM_THREADS=1
+  before=$(rows)
   case ${SIZE:-all} in
   all)
     main needle.after needle.before key-value.after key-value.before
-    seconds
     main "${other[@]}" prose
     curves needle.after key-value.after
     reads read:75%,read:50%,read:37.5%,read:25%,read:12.5% needle.after \
@@ -144,7 +155,6 @@ plan() {
     every=${every/pyramidkv,/} every=${every/expected,chunkkv,/}
     curved=keydiff,snapkv
     main needle.after needle.before key-value.after
-    seconds
     curves needle.after key-value.after
     reads read:50%,read:25% needle.after needle.before key-value.after
     first 10 few-shot.after conversation.after documentation.after \
@@ -155,11 +165,10 @@ plan() {
     done
     ;;
   gemma)
-    every=random,window,oracle-evict,streamingllm,h2o,snapkv,adakv,keydiff
+    every=random,window,streamingllm,h2o,snapkv,adakv,keydiff
     every+=,lagkv,kivi,leankv,k8v4
     reading=quest
     main needle.after needle.before
-    seconds
     reads read:50%,read:25% needle.after needle.before
     every=${every//,k8v4/}
     for of in needle.after needle.before; do

@@ -83,8 +83,8 @@ def data(raw: bytes) -> bytes:
     """data.tar.xz of a .deb: an ar archive with headers of 60 bytes."""
     at = 8
     while at < len(raw):
-        name, n = raw[at : at + 16].decode().strip(), int(raw[at + 48 : at + 58])
-        if name.startswith("data.tar"):
+        n = int(raw[at + 48 : at + 58])
+        if raw[at : at + 8] == b"data.tar":
             return raw[at + 60 : at + 60 + n]
         at += 60 + n + n % 2
     raise ValueError("a package without data.tar")
@@ -177,14 +177,16 @@ def functions() -> tuple[tuple[str, str], ...]:
 @functools.lru_cache(None)
 def nouns(file: int) -> tuple[str, ...]:
     """Common nouns whose first sense is in this file of WordNet's editors (5:
-    animals, 13: food, ..): of one word, and tagged in WordNet's corpus."""
+    animals, 8: bodies, ..): of one short word with one or two senses, and
+    tagged in WordNet's corpus."""
     of = {x[:8]: int(x[9:11]) for x in path_of("data.noun").splitlines()
           if x[:8].isdigit()}  # fmt: skip
     found = []
     for line in path_of("index.noun").splitlines():
         x = line.split()
-        if (line[0].isalpha() and x[0].isalpha() and len(x[0]) > 2):
+        if line[0].isalpha() and x[0].isalpha() and 2 < len(x[0]) < 9:
             senses = int(x[2])
-            if int(x[-senses - 1]) and of[x[-senses]] == file:
+            if (senses < 3 and int(x[-senses - 1])
+                    and of[x[-senses]] == file):  # fmt: skip
                 found.append(x[0])
     return tuple(found)

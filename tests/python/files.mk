@@ -7,7 +7,8 @@ in_python = conformance/cases.csv conformance/check.py conformance/checkout.py \
 	conformance/vectors.py figures/compressors.txt figures/deltakv.txt \
 	figures/formats.txt figures/pictures.txt figures/tokens.txt \
 	vectors/authors_smollm2.txt \
-	vectors/authors_tiny.txt python/answers.py python/answers_rows.py python/check_capacity.py \
+	vectors/authors_tiny.txt python/answers.py python/answers_rows.py \
+	python/check_capacity.py \
 	python/check_claims.py python/check_docs.py python/check_dump.py \
 	python/check_evaluate.py python/check_figures.py python/check_pack.py \
 	python/check_page.py python/check_prefill.py python/check_paired.py \
