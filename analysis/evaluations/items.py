@@ -140,7 +140,7 @@ def conversation(r: random.Random, i: int, depth: float, n: int) -> Draft:
     text, turns = prose(r, i, n - 50), []
     for j, x in enumerate(turn):
         part = "".join(text[j * len(text) // 2 : (j + 1) * len(text) // 2])
-        turns.append(f"User: I read this: {part.strip()}\n{x}\n"
+        turns.append(f"User: {x} I read this: {part.strip()}\n"
                      "Assistant: Thank you. I will remember that.\n")
     return Draft("".join(turns).strip(),
                  f"What did I say is the number of my {thing}?",

@@ -157,6 +157,9 @@ plan() {
     main needle.after needle.before key-value.after
     curves needle.after key-value.after
     reads read:50%,read:25% needle.after needle.before key-value.after
+    reading=quest
+    reads read:75%,read:37.5%,read:12.5% needle.after key-value.after
+    reading=quest,omnikv,oracle-topk
     first 10 few-shot.after conversation.after documentation.after \
       instructions.after variables.after paraphrase.after
     ITEMS=$folder/first
@@ -165,7 +168,7 @@ plan() {
     done
     ;;
   gemma)
-    every=random,window,streamingllm,h2o,snapkv,adakv,keydiff
+    every=random,window,h2o,snapkv,adakv,keydiff
     every+=,lagkv,kivi,leankv,k8v4
     reading=quest
     main needle.after needle.before

@@ -115,11 +115,13 @@ def ascii_of(text: str) -> str:
 
 
 def paragraphs(text: str) -> Iterator[str]:
-    """Those that are prose: 15 words or more, and whole sentences."""
+    """Those that are prose: 15 words or more, none of them over 25 letters,
+    and whole sentences."""
     for x in re.split(r"\n\s*\n", ascii_of(text)):
         x = re.sub(r"[{}]|\[\d+\]", "", " ".join(x.split()))
         if (len(x.split()) >= 15 and x.endswith(".") and x[0].isalnum()
-                and not re.search(r"[<>|=@_?\\]|--|http", x)):  # fmt: skip
+                and not re.search(r"[<>|=@_?\\]|--|http|\S{26}", x)
+                ):  # fmt: skip
             yield x
 
 
