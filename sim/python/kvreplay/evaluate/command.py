@@ -84,8 +84,9 @@ def parser() -> argparse.ArgumentParser:
         help="threads (default: one per processor)")  # fmt: skip
     add("-f", "--format", choices=["table", "jsonl"], default="table",
         help="format of the output (default: table)")  # fmt: skip
-    add("-n", "--dry-run", action="store_true", help="print what would be "
-        "computed, but compute nothing")  # fmt: skip
+    add("-n", "--dry-run", "--plan", action="store_true", help="compute "
+        "nothing, but print what would be, and which differences between "
+        "methods so many contexts can detect")  # fmt: skip
     add_model(p, "number type of the model and its cache", "", device=False)
     return p
 
