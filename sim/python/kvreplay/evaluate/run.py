@@ -246,7 +246,7 @@ def with_store(
                               known.digest) for x in a.asks}  # fmt: skip
     codes = {y: code_of(y, z) for y, z in typed.items()}
     if a.kvpress:
-        a.asks = beside(a.asks)
+        a.asks = beside(a.asks, a.kvpress)
         codes.update((y.method, code()) for y in a.asks if is_press(y))
     x = Evaluation(a, store, asked, codes, say)
     work = x.look(items)
