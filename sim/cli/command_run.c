@@ -153,7 +153,10 @@ static const char *const notes[] = {
     "steps, as a share of the uncompressed cache; "
     "metadata, scales and page bounds count. `on the answer`: attention left "
     "on the tokens that answer the trace's question, as a share of the "
-    "uncompressed cache's; absent if no trace has answers. `LSE error`: the "
+    "uncompressed cache's; absent if no trace has answers. `answer kept`: of "
+    "the uncompressed cache's attention on these tokens, the share whose "
+    "tokens are stored and read. What is dropped raises `on the answer` if the "
+    "answer stays; it never raises `answer kept`. `LSE error`: the "
     "log-sum-exp of the logits of stored entries minus that of all, in nats. "
     "`output error`: the distance to the uncompressed attention output, "
     "divided by that output's length. `on the answer` orders methods most like "
@@ -164,7 +167,7 @@ static const char *const notes[] = {
     "(`end`, `mean`, `read`); bytes looked at per step to choose what to read "
     "(`scan`); KL divergence (`kl`); the 95th percentile of the output error "
     "(`p95`); and the digest of all decisions (`journal`). `kept`, `dense`, "
-    "`needle`, `lse` and `error` are the five columns above.",
+    "`needle`, `held`, `lse` and `error` are the six columns above.",
     "Three things have similar names. METHOD:prefill=N is chunked prefill: the "
     "method compresses after each chunk of N prompt tokens, and tokens of "
     "later chunks attend only to what it shows them. --chunk N is a prompt in "
