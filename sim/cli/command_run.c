@@ -16,6 +16,7 @@
 #include "sim/cli/together_cells.h"
 #include "sim/run/look/survive.h"
 #include "sim/run/look/watch.h"
+#include "traces/trace/trace.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -564,8 +565,31 @@ static kv_rc run_together(task *s, bool *stopped, kv_err *e) {
   return rc;
 }
 
+/* Says once if models do not give the marked answers of their traces. */
+static void tell_answers(task *s) {
+  const char *first = NULL, *by;
+  char text[600], name[KV_SHOW], others[48] = "";
+  int n = 0;
+  for (int i = 0; i < traces(s); i++) {
+    const kv_trace *t = s->of.batch[i].trace;
+    by = t && t->n_answers ? kv_trace_answer_by(t) : NULL;
+    if (by && !strcmp(by, "user") && n++ == 0) first = t->name;
+  }
+  if (n == 0) return;
+  if (n > 1)
+    snprintf(others, sizeof others, " and %d other trace%s", n - 1,
+             n > 2 ? "s" : "");
+  snprintf(text, sizeof text,
+           "%s%s: the model itself does not give the marked answer (metadata "
+           "answer_by is user), so `on the answer` and `answer kept` say "
+           "little about what it would answer",
+           kv_show(first, name), others);
+  kv_job_tell(&s->of, text);
+}
+
 static kv_rc run_traces(task *s, bool *stopped, kv_err *e) {
   kv_rc rc = KV_OK;
+  tell_answers(s);
   if (s->options.together.asked) return run_together(s, stopped, e);
   for (int i = 0; !rc && !*stopped && i < traces(s); i++)
     rc = run_trace(s, i, stopped, e);
