@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Answers "does the model still answer?" from evaluations (closed loop): right
+ * answers of each method at each budget, with intervals, and which method is
+ * best. Evaluations are questions that a model answered while a method held its
+ * cache (`kvreplay evaluate`). Only tasks of which dense answers 60 % count.
+ * The same code as for traces (answer.h) ranks and tests methods.
+ *
+ * Call kv_results_answers once, then kv_closed_find, read, free. Cost: as
+ * answer.h, and a bootstrap for each method and budget.
+ */
+#ifndef KV_ANALYSIS_CLOSED_H
+#define KV_ANALYSIS_CLOSED_H
+
+#include "analysis/compare/answer.h"
+
+typedef struct kv_closed {
+  kv_answer a;  /* by exact_match; sizes are bytes held, bytes read, entries; 0
+                   sizes: no evaluation counts */
+  kv_grid left; /* the view `unmeasured`: tasks that are left out, and why */
+} kv_closed;
+
+/* Returns an exit code (analysis/database/say.h), KV_EXIT_OK also without
+ * evaluations. Free *out with kv_closed_free, also after a failure. */
+int kv_closed_find(sqlite3 *db, kv_closed *out);
+void kv_closed_free(kv_closed *c); /* accepts zeroed */
+
+/* The answer in sentences: for each budget right answers of each method with
+ * their 95 % interval, the number of questions, what can be told apart, and
+ * what is left out. "": the database has no questions with right answers. */
+void kv_closed_say(const kv_closed *c, char out[KV_ANSWER_SAID]);
+
+/* Stores it in the new temporary table `closed_at` of the connection, a row per
+ * budget and method, dense in each: basis, asked, reads (0, 1), size (0.25 of
+ * dense's bytes, or of the prompt; null for entries), rank (0 first), method,
+ * baseline (0, 1), place (equal, some, own, none: answer.h), exact (right
+ * answers, 0 to 1; the mean of tasks), low and high (95 % interval; null:
+ * none), questions, contexts, tasks, share (bytes as a share of dense's),
+ * verdict (a phrase, perhaps ''), reason (why there are no answers, perhaps
+ * ''). Returns an exit code. */
+int kv_closed_put(sqlite3 *db, const kv_closed *c);
+/* Queries that table for people: a row per method and a column per budget, the
+ * best at the middle budget first. A cell is "42% [31, 54]", with marks as in
+ * kv_answer_ask. No rows without evaluations. */
+int kv_closed_ask(sqlite3 *db, const kv_closed *c, kv_grid *out);
+
+#endif
