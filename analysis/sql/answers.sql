@@ -156,21 +156,6 @@ FROM row r JOIN whole a USING (model_digest, platform, task)
 ORDER BY place, w.measurable DESC, r.basis, r.asked, w.exact DESC,
   coalesce(w.loglik_token, w.loglik) DESC, w.ppl, r.method;
 
--- The difference of perplexity from dense's at a position (ppl.16: tokens 16 to
--- 31), a panel for each place and budget.
-CREATE TEMP VIEW perplexities AS
-SELECT a.place || iif(m.asked = '', '', ' at ' || m.asked) AS panel,
-  m.method AS series, m.basis, m.asked,
-  CAST(substr(m.measure, 5) AS INTEGER) AS position, m.mean AS apart, m.se,
-  m.items, a.confirmations > 1 AS confirmed
-FROM task_mean m JOIN platform p USING (platform) JOIN answers a
-  ON (a.model_digest, a.task, a.method, a.basis, a.asked, a.torch,
-    a.transformers, a.processor, a.threads, a.dtype)
-  = (m.model_digest, m.task, m.method, m.basis, m.asked, p.torch,
-    p.transformers, p.processor, p.threads, p.dtype)
-WHERE m.measure GLOB 'ppl.[0-9]*' AND m.method <> 'dense'
-ORDER BY panel, series, position;
-
 -- Why tasks are not measurable.
 CREATE TEMP VIEW unmeasured AS
 SELECT DISTINCT place, 'not measurable: ' || coalesce('dense answers '
