@@ -230,6 +230,7 @@ static int write_tables(const kv_page *p, const kv_answer *a) {
 static int write_open(const kv_page *p, const kv_answer *a) {
   char said[KV_ANSWER_SAID];
   int rc = KV_EXIT_OK;
+  if (!a->sizes && p->answers) return rc;
   kv_answer_say(a, said);
   paragraph(p, "answer", said);
   if (!a->sizes) return rc;
@@ -245,7 +246,6 @@ static int write_open(const kv_page *p, const kv_answer *a) {
 static int write_answer(const kv_page *p, const kv_figure *f) {
   kv_answer a = {.sizes = 0};
   (void)f;
-  if (p->answers && !p->cell.rows) return KV_EXIT_OK;
   int rc = kv_answer_find(p->db, &a);
   if (!rc) rc = kv_answer_put(p->db, &a);
   if (!rc) rc = write_open(p, &a);

@@ -87,13 +87,17 @@ static void write_methods(const kv_grid *g, int r, int end, FILE *f) {
   }
 }
 
+static bool is_stored(const kv_grid *g, int r) {
+  return *kv_grid_text(g, r, "status") == 'o' &&
+         g->value[r * g->columns + kv_grid_column(g, "said")].text;
+}
+
 /* Rows of one text: whether it is right, who said it, and it. base: the first
  * row of the question, dense's if it has one. */
 static void write_said(const kv_grid *g, int base, int r, int end, FILE *f) {
   double exact = kv_grid_number(g, r, "exact");
   const char *text = kv_grid_text(g, r, "text");
-  bool stored = *kv_grid_text(g, r, "status") == 'o' &&
-                g->value[r * g->columns + kv_grid_column(g, "said")].text;
+  bool stored = is_stored(g, r);
   fputs("<tr><td>", f);
   if (isfinite(exact))
     fputs(exact > 0 ? "<span class=yes>right</span>"
@@ -145,8 +149,7 @@ static void write_question(const kv_grid *g, int r, int end, FILE *f) {
  * counted. */
 static void write_questions(const kv_page *p, const kv_grid *g) {
   long begin = ftell(p->f);
-  int n = 0, left = 0, all = 0;
-  for (int r = 0; r < g->rows; r = kv_grid_end(g, r, "question")) all++;
+  int n = 0, left = 0;
   for (int r = 0, end; r < g->rows; r = end) {
     end = kv_grid_end(g, r, "question");
     if (left || ftell(p->f) - begin > MOST_TEXT) {
@@ -154,7 +157,7 @@ static void write_questions(const kv_page *p, const kv_grid *g) {
       continue;
     }
     if (n++ == OPEN)
-      fprintf(p->f, "<details><summary>%d more</summary>\n", all - OPEN);
+      fputs("<details><summary>All other questions</summary>\n", p->f);
     write_question(g, r, end, p->f);
   }
   if (n > OPEN) fputs("</details>\n", p->f);
@@ -166,7 +169,17 @@ static void write_questions(const kv_page *p, const kv_grid *g) {
   fputs(" --answers --texts</code> prints all texts.</p>\n", p->f);
 }
 
+static bool has_texts(const kv_grid *g) {
+  for (int r = 0; r < g->rows; r++)
+    if (is_stored(g, r)) return true;
+  return false;
+}
+
 static void draw_texts(const kv_page *p, const kv_grid *g) {
+  if (!has_texts(g)) {
+    fputs("<p>The texts of these answers are not stored.</p>\n", p->f);
+    return;
+  }
   fputs(
       "<p class=\"soft\">A question opens on a click. <mark>Marked</mark>: "
       "where an answer differs from dense's. \xe2\x86\xb5: a new line. Right: "
