@@ -23,32 +23,27 @@
   " kl FROM cell WHERE asked IN (?1, '') AND (?2 OR status IN ('ok', "         \
   "'fixed'))"                                                                  \
   " ORDER BY min(trace) OVER (PARTITION BY request, prompt_len, observe),"     \
-  " request, prompt_len, observe, trace"
+  " prompt_len, observe, trace"
 
 /* Answers: a method has its name as typed. A trace is a model on a platform. */
-#define VALUE(what, names)                                                     \
-  "(SELECT " what "(value) FROM evaluated v WHERE v.evaluation_id ="           \
-  " e.evaluation_id AND e.status = 'ok' AND name IN (" names "))"
+#define OF_IT                                                                  \
+  " FROM evaluated v WHERE v.evaluation_id = e.evaluation_id AND name "
 #define ANSWERS                                                                \
   "WITH can AS (SELECT model_digest, platform, task FROM task_mean WHERE"      \
-  " measurable), at AS (SELECT *, " VALUE("max", "'%s'") " AS value," VALUE(   \
-      "sum",                                                                   \
-      "%s") " AS bytes"                                                        \
-            " FROM newest_evaluation e WHERE target IN (?1, '')"               \
-            " AND (?2 OR status = 'ok')),"                                     \
-            " dense AS (SELECT question, platform, bytes FROM at WHERE "       \
-            "method = 'dense')"                                                \
-            " SELECT task, iif(context = '', item, context) AS cluster, "      \
-            "model_digest"                                                     \
-            " || platform AS trace, item || ' ' || number AS request, '' AS "  \
-            "prompt_len,"                                                      \
-            " '' AS observe, method, '{}' AS params, '' AS budget, target AS " \
-            "asked,"                                                           \
-            " value, at.bytes / dense.bytes AS share, status, reason, NULL "   \
-            "AS kl"                                                            \
-            " FROM at LEFT JOIN dense USING (question, platform)"              \
-            " WHERE '%s' <> 'exact' OR (model_digest, platform, task) IN can"  \
-            " ORDER BY task, cluster, request, trace"
+  " measurable),"                                                              \
+  " at AS (SELECT *, (SELECT value" OF_IT "= '%s') AS value,"                  \
+  " (SELECT sum(value)" OF_IT "IN (%s)) AS bytes FROM newest_evaluation e"     \
+  " WHERE target IN (?1, '') AND (?2 OR status = 'ok')),"                      \
+  " dense AS (SELECT question, platform, bytes FROM at WHERE method ="         \
+  " 'dense' AND status = 'ok')"                                                \
+  " SELECT task, iif(context = '', item, context) AS cluster, model_digest"    \
+  " || platform AS trace, item || ' ' || number AS request, '' AS prompt_len," \
+  " '' AS observe, method, '{}' AS params, '' AS budget, target AS asked,"     \
+  " value, at.bytes / dense.bytes AS share, status, reason, NULL AS kl"        \
+  " FROM at LEFT JOIN dense USING (question, platform)"                        \
+  " WHERE (?2 OR value IS NOT NULL) AND"                                       \
+  " ('%s' <> 'exact' OR (model_digest, platform, task) IN can)"                \
+  " ORDER BY task, cluster, request, trace"
 
 static const char *view(const kv_compared *by) {
   return by->answered ? "evaluations" : "cell";
