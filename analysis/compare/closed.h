@@ -4,7 +4,8 @@
  * answers of each method at each budget, with intervals, and which method is
  * best. Evaluations are questions that a model answered while a method held its
  * cache (`kvreplay evaluate`). Only tasks of which dense answers 60 % count.
- * The same code as for traces (answer.h) ranks and tests methods.
+ * The same code as for traces (answer.h) ranks and tests methods, and writes
+ * the table for people: kv_answer_ask(db, &c.a, false, &grid).
  *
  * Call kv_results_answers once, then kv_closed_find, read, free. Cost: as
  * answer.h, and a bootstrap for each method and budget.
@@ -30,18 +31,12 @@ void kv_closed_free(kv_closed *c); /* accepts zeroed */
  * what is left out. "": the database has no questions with right answers. */
 void kv_closed_say(const kv_closed *c, char out[KV_ANSWER_SAID]);
 
-/* Stores it in the new temporary table `closed_at` of the connection, a row per
- * budget and method, dense in each: basis, asked, reads (0, 1), size (0.25 of
- * dense's bytes, or of the prompt; null for entries), rank (0 first), method,
- * baseline (0, 1), place (equal, some, own, none: answer.h), exact (right
- * answers, 0 to 1; the mean of tasks), low and high (95 % interval; null:
- * none), questions, contexts, tasks, share (bytes as a share of dense's),
- * verdict (a phrase, perhaps ''), reason (why there are no answers, perhaps
- * ''). Returns an exit code. */
+/* Stores it in the new temporary table `closed_all` (kv_answer_put), and makes
+ * the view `closed_at` of it, a row per budget and method, dense in each:
+ * basis, asked, reads, size (0.25 of dense's bytes, or of the prompt; null:
+ * entries), rank, method, baseline, place, exact (right answers, 0 to 1), low
+ * and high (null: none), questions, contexts, tasks, share, verdict, reason.
+ * Returns an exit code. */
 int kv_closed_put(sqlite3 *db, const kv_closed *c);
-/* Queries that table for people: a row per method and a column per budget, the
- * best at the middle budget first. A cell is "42% [31, 54]", with marks as in
- * kv_answer_ask. No rows without evaluations. */
-int kv_closed_ask(sqlite3 *db, const kv_closed *c, kv_grid *out);
 
 #endif

@@ -13,8 +13,9 @@ WITH found AS MATERIALIZED
   FROM evaluator JOIN environment USING (environment_id)
   GROUP BY evaluation_id),
 asked AS
-  (SELECT e.*, m.model, q.model_digest, q.task, q.item, q.number, q.prompt_len,
-    q.n_tokens, q.request_digest, coalesce(f.confirmations, 0) AS confirmations,
+  (SELECT e.*, m.model, q.model_digest, q.task, q.item, q.context, q.number,
+    q.prompt_len, q.n_tokens, q.request_digest,
+    coalesce(f.confirmations, 0) AS confirmations,
     coalesce(f.first_seen, '') AS first_seen
   FROM evaluation e JOIN question q USING (question)
     JOIN model m USING (model_digest) LEFT JOIN found f USING (evaluation_id)),
