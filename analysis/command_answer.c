@@ -12,6 +12,8 @@
 #include "analysis/tables/output.h"
 #include "traces/option/help.h"
 
+#include <string.h>
+
 static const char *const titles[] = {
     "Equal bytes stored, shares of dense's on average over decode steps:",
     "Equal bytes read and scanned, shares of what dense reads:"};
@@ -53,7 +55,8 @@ static int write_closed(sqlite3 *db, const found *x, FILE *f) {
   kv_grid g;
   kv_closed_say(&x->closed, said);
   if (!*said) return KV_EXIT_OK;
-  kv_help_wrap(f, 0, 0, said);
+  for (char *rest = said, *line; (line = strsep(&rest, "\n"));)
+    kv_help_wrap(f, 0, 0, line);
   int rc = kv_answer_ask(db, &x->closed.a, false, &g);
   if (rc) return rc;
   fputs("\n", f);

@@ -125,7 +125,7 @@ void kv_closed_say(const kv_closed *c, char out[KV_ANSWER_SAID]) {
   if (!f) return;
   for (int i = 0; i < c->a.sizes; i++) {
     const kv_answer_size *z = &c->a.size[i], *had = i ? z - 1 : NULL;
-    if (had) fputs(" ", f);
+    if (had) fputs("\n", f);
     say_size(f, c, i);
     if (!had || had->traces != z->traces || had->contexts != z->contexts)
       say_units(f, z);

@@ -26,9 +26,10 @@ typedef struct kv_closed {
 int kv_closed_find(sqlite3 *db, kv_closed *out);
 void kv_closed_free(kv_closed *c); /* accepts zeroed */
 
-/* The answer in sentences: for each budget right answers of each method with
- * their 95 % interval, the number of questions, what can be told apart, and
- * what is left out. "": the database has no questions with right answers. */
+/* The answer in sentences, a line for each budget: right answers of each method
+ * with their 95 % interval, the number of questions, what can be told apart,
+ * and what is left out. "": the database has no questions with right answers.
+ */
 void kv_closed_say(const kv_closed *c, char out[KV_ANSWER_SAID]);
 
 /* Stores it in the new temporary table `closed_all` (kv_answer_put), and makes

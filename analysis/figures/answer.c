@@ -21,38 +21,27 @@ static void paragraph(const kv_page *p, const char *class, const char *text) {
 
 /* --- the sorted plot ------------------------------------------------------ */
 
-/* SQL: of a table with a row per size and method, those that have a value x:
- * the ten best and the ten worst at each size, and all baselines. nth: of `of`
- * methods that are no baselines, the best first. */
-#define PLOTTED(table, x, better, more)                                        \
-  "WITH ranked AS (SELECT *, " x " AS x, " better " * " x " AS good,"          \
-  " row_number() OVER kind AS nth, count(*) OVER (PARTITION BY basis, asked,"  \
-  " baseline) AS 'of', rank = min(iif(place = 'equal' AND NOT baseline, rank," \
-  " NULL)) OVER (PARTITION BY basis, asked) AS best FROM " table " WHERE " x   \
-  " IS NOT NULL WINDOW kind AS (PARTITION BY basis, asked, baseline ORDER "    \
-  "BY " better " * " x " DESC, rank)) SELECT r.*, iif(size IS NULL, 'budget '" \
-  " || r.asked, printf('%.4g %% of the bytes%s', 100 * size, iif(reads,"       \
-  " ' read', ''))) AS heading, r.place <> 'equal' AS other,"                   \
-  " printf(iif(r.share < .0995, '%.2g%%', '%.0f%%'), 100 * r.share) AS bytes," \
-  " (SELECT group_concat(method, ', ') FROM " table " a WHERE " x " IS NULL"   \
-  " AND (a.basis, a.asked) = (r.basis, r.asked)) AS absent, " more             \
-  " WHERE baseline OR nth <= 10 OR nth > r.of - 10"                            \
-  " ORDER BY reads, basis, size, r.asked, good DESC, rank"
-#define CLOSED                                                                 \
-  PLOTTED("closed_at", "exact", "1",                                           \
-          "printf('%.0f%%', 100 * exact) AS number, iif(low IS NULL, '',"      \
-          " printf('[%.0f, %.0f]', 100 * low, 100 * high)) AS apart,"          \
-          " printf('%d questions in %d contexts', questions, contexts)"        \
-          " || iif(verdict = '', '', '; ' || verdict) AS tip FROM ranked r")
-/* Needles have a standard error; output_abs_p99 has none. */
-#define OPEN                                                                   \
-  PLOTTED("answered_at", "value", "iif(measure = 'needle', 1, -1)",            \
-          "iif(place = 'some', r.shown, printf('%.2g', value)) AS number,"     \
-          " '' AS apart, printf('%d trace%s', r.traces, iif(r.traces = 1, ''," \
-          " 's')) AS tip, value - 2 * needle_share_se AS low, value + 2 *"     \
-          " needle_share_se AS high FROM ranked r LEFT JOIN summary s ON"      \
-          " measure = 'needle' AND (s.method, s.basis, s.asked)"               \
-          " = (r.method, r.basis, r.asked)")
+/* SQL: of a table of kv_answer_put those that have a value: the ten best and
+ * the ten worst at each size, and all baselines. nth: of `of` methods that are
+ * no baselines, the best first. absent: names of those without a value. */
+#define PLOTTED(table)                                                         \
+  "WITH turned AS (SELECT *, value * iif(measure = 'output_abs_p99', -1, 1)"   \
+  " AS good FROM " table                                                       \
+  "), ranked AS (SELECT *, row_number() OVER (PARTITION"                       \
+  " BY basis, asked, baseline ORDER BY good DESC, rank) AS nth, count(*) OVER" \
+  " (PARTITION BY basis, asked, baseline) AS 'of', rank = min(iif(place ="     \
+  " 'equal' AND NOT baseline, rank, NULL)) OVER (PARTITION BY basis, asked)"   \
+  " AS best FROM turned WHERE value IS NOT NULL) SELECT *, iif(size IS NULL,"  \
+  " 'equal entries, -b ' || asked, printf('%.4g %% of the bytes%s', 100 *"     \
+  " size, iif(reads, ' read', ''))) AS heading, traces || iif(measure = "      \
+  "'exact_match', ' questions', ' traces') || iif(tasks > 1,"                  \
+  " ' of ' || tasks || ' tasks', '') || iif(contexts < traces, ', about '"     \
+  " || contexts || ' contexts', '') || iif(verdict = '', '', '; ' || verdict)" \
+  " AS tip, (SELECT group_concat(method, ', ') FROM " table " a WHERE value"   \
+  " IS NULL AND (a.basis, a.asked) = (r.basis, r.asked)) AS absent FROM "      \
+  "ranked"                                                                     \
+  " r WHERE baseline OR nth <= 10 OR nth > r.of - 10 ORDER BY reads, size IS"  \
+  " NULL, basis, size, asked, good DESC, rank"
 
 typedef struct plot {
   const kv_grid *g;
@@ -79,7 +68,7 @@ static double round_up(double x) {
 }
 
 static void write_mark(const plot *t, int r, FILE *f) {
-  double x = kv_grid_number(t->g, r, "x"), low, high;
+  double x = kv_grid_number(t->g, r, "value"), low, high;
   bool baseline = kv_grid_number(t->g, r, "baseline") > 0;
   fputs("<td class=track><svg aria-hidden=\"true\">", f);
   if (isfinite(t->dense))
@@ -93,12 +82,28 @@ static void write_mark(const plot *t, int r, FILE *f) {
             at(t, low), at(t, high));
   fprintf(f, "<circle class=\"k%d m%s\" cx=\"%.1f%%\" cy=\"50%%\" r=5 /></svg>",
           baseline ? 7 : 0,
-          kv_grid_number(t->g, r, "other") > 0 && !baseline ? " o" : "",
+          strcmp(kv_grid_text(t->g, r, "place"), "equal") && !baseline ? " o"
+                                                                       : "",
           at(t, x));
 }
 
+/* In C, as in sentences: SQLite rounds otherwise. */
+static void write_numbers(const plot *t, int r, FILE *f) {
+  double x = kv_grid_number(t->g, r, "value"), by = t->percent ? 100 : 1;
+  double low = kv_grid_number(t->g, r, "low") * by;
+  double high = kv_grid_number(t->g, r, "high") * by;
+  double bytes = 100 * kv_grid_number(t->g, r, "share");
+  fprintf(f, t->percent ? "<td>%.0f%%" : "<td>%.2g", x * by);
+  if (!strcmp(kv_grid_text(t->g, r, "place"), "some")) fputs(" *", f);
+  fputs("<td class=apart>", f);
+  if (isfinite(low) && isfinite(high))
+    fprintf(f, t->percent ? "[%.0f, %.0f]" : "[%.2g, %.2g]", low, high);
+  fputs("<td class=bytes>", f);
+  if (isfinite(bytes)) fprintf(f, bytes < 9.95 ? "%.2g%%" : "%.0f%%", bytes);
+  fputs("\n", f);
+}
+
 static void write_row(const kv_page *p, const plot *t, int r) {
-  static const char *const columns[] = {"number", "apart", "bytes"};
   const char *method = kv_grid_text(t->g, r, "method");
   int line = kv_variants_same(&p->variants, method);
   bool baseline = kv_grid_number(t->g, r, "baseline") > 0;
@@ -113,11 +118,7 @@ static void write_row(const kv_page *p, const plot *t, int r) {
   fputs("\"><th scope=row>", p->f);
   kv_text_html(method, p->f);
   write_mark(t, r, p->f);
-  for (int i = 0; i < 3; i++) {
-    fprintf(p->f, "<td class=%s>", columns[i]);
-    kv_text_html(kv_grid_text(t->g, r, columns[i]), p->f);
-  }
-  fputs("\n", p->f);
+  write_numbers(t, r, p->f);
 }
 
 static void write_head(const plot *t, int r, FILE *f) {
@@ -137,7 +138,7 @@ static void write_plot(const kv_page *p, plot *t, int r, int end) {
   t->dense = NAN;
   for (int i = r; i < end; i++)
     if (!strcmp(kv_grid_text(t->g, i, "method"), "dense"))
-      t->dense = kv_grid_number(t->g, i, "x");
+      t->dense = kv_grid_number(t->g, i, "value");
   write_head(t, r, p->f);
   for (; r < end; r++) {
     int n = (int)kv_grid_number(t->g, r, "nth");
@@ -155,15 +156,26 @@ static void write_plot(const kv_page *p, plot *t, int r, int end) {
   fputs("</table>\n", p->f);
 }
 
-/* A plot for each size, from the rows of CLOSED or OPEN. */
+/* Writes each line of text as two paragraphs: its first sentence, and details.
+ */
+static void paragraphs(const kv_page *p, char *text) {
+  for (char *line, *more; (line = strsep(&text, "\n"));) {
+    more = strstr(line, ". ");
+    if (more) more[1] = 0;
+    paragraph(p, "answer", line);
+    if (more) paragraph(p, "soft", more + 2);
+  }
+}
+
+/* A plot for each size, from the rows of PLOTTED. */
 static int write_plots(const kv_page *p, const char *sql, const char *title,
-                       bool percent, const char *note) {
+                       bool percent, const char *over) {
   kv_grid g;
   double most = 0;
   int rc = kv_grid_ask(p->db, sql, 0, NULL, &g);
   if (rc) return rc;
   for (int r = 0; r < g.rows; r++)
-    most = fmax(most, kv_grid_number(&g, r, "x"));
+    most = fmax(most, kv_grid_number(&g, r, "value"));
   plot t = {&g, title, percent, percent ? 1 : round_up(most), NAN};
   if (g.rows) fputs("<figure><div class=\"plots\">\n", p->f);
   for (int r = 0, end; r < g.rows; r = end) {
@@ -172,10 +184,11 @@ static int write_plots(const kv_page *p, const char *sql, const char *title,
   }
   if (g.rows)
     fprintf(p->f,
-            "</div><figcaption>%s Dashed: dense, the whole cache. Gray: to "
-            "compare with. Hollow: other bytes, or no result on some traces or "
-            "questions.</figcaption></figure>\n",
-            note);
+            "</div><figcaption>Lines: 95 %% intervals, from 5 %s on. Dashed: "
+            "dense, the whole "
+            "cache. Gray: to compare with. Hollow: other bytes, or no result "
+            "on some %s (*).</figcaption></figure>\n",
+            over, over);
   kv_grid_free(&g);
   return KV_EXIT_OK;
 }
@@ -191,9 +204,9 @@ static int write_closed(const kv_page *p, const kv_figure *f) {
   if (!rc) rc = kv_closed_put(p->db, &c);
   if (!rc) {
     kv_closed_say(&c, said);
-    paragraph(p, "answer", said);
-    rc =
-        write_plots(p, CLOSED, "Right answers", true, "Lines: 95 % intervals.");
+    paragraphs(p, said);
+    rc = write_plots(p, PLOTTED("closed_all"), "Right answers", true,
+                     "questions");
   }
   kv_closed_free(&c);
   return rc;
@@ -232,11 +245,10 @@ static int write_open(const kv_page *p, const kv_answer *a) {
   int rc = KV_EXIT_OK;
   if (!a->sizes && p->answers) return rc;
   kv_answer_say(a, said);
-  paragraph(p, "answer", said);
+  paragraphs(p, said);
   if (!a->sizes) return rc;
   if (!p->answers)
-    rc = write_plots(p, OPEN, a->by->name, false,
-                     "Lines: two standard errors, from 5 traces on.");
+    rc = write_plots(p, PLOTTED("answered_at"), a->by->name, false, "traces");
   if (!rc) rc = write_tables(p, a);
   kv_answer_say_fewest(a, said);
   paragraph(p, "", said);
