@@ -92,11 +92,16 @@ static const kv_option of_compare[] = {
      .letter = 'M',
      .argument = "NAME",
      .words = measure_name,
+     .min = 1,
      AT(measure),
-     .help = "needle (the default), lse_error, kl, output_error or another "
-             "measure of attention; an unknown name lists them all. Measures "
-             "of a model's answers: exact_match, loglik (per token; run "
-             "evaluate --again on rows of earlier versions), next_kl, agree"},
+     .help = "exact_match (the default if the database has right answers at "
+             "this budget), loglik (per token; run evaluate --again on rows of "
+             "earlier versions), next_kl, agree: a model's answers. needle "
+             "(otherwise the default), lse_error, kl, output_error or another "
+             "measure of attention; an unknown name lists them all"},
+    {KV_SLOT_COUNT, "margin", 'p', "POINTS", .min = 1, .max = 50, AT(margin),
+     .help = "also test whether A is less than so many points worse (default: "
+             "5), of right answers or needle"},
     ROWS,
     {.slot = KV_SLOT_END}};
 

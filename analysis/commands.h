@@ -23,8 +23,9 @@ typedef struct kv_args {
   const char *method, *vs, *at; /* compare: A, the others (NULL: all) and the
                                    budget, as typed; rank, only method: the
                                    measure whose pairs are listed */
-  int measure;                  /* compare: index of kv_compared_at; rank: of
-                                   kv_compared_all */
+  int measure;                  /* compare: index of kv_compared_at, plus 1; 0:
+                                   not given; rank: of kv_compared_all */
+  int margin;                   /* compare: points; 0: 5 */
   int draws;                    /* rank: resamples; 0: KV_RANKED_DRAWS */
   bool tails, pairs;  /* rank: also percentiles; also pairs of methods */
   const char *output; /* a file, for export a folder; NULL or "-": stdout */

@@ -17,42 +17,43 @@ enum { PROMPT = 0, STEPS = 1, SEARCHES = 2 };
    better == SIZE,                                                             \
    of == SEARCHES,                                                             \
    of > 0 && better != 0,                                                      \
-   phrase},
+   phrase,                                                                     \
+   false},
 /* needle is listed before them. */
 #define DERIVED(NAME, ...) DERIVED_##NAME(__VA_ARGS__)
 #define DERIVED_NEEDLE_SHARE(...)
 #define DERIVED_LSE_DRIFT(...) ROW(LSE_DRIFT, __VA_ARGS__)
 #define SIZE_OF(name, value)                                                   \
-  { name, value, false, 1, false, false, true, "" }
+  { name, value, false, 1, false, false, true, "", false }
 
 const kv_compared kv_compared_all[] = {
     {"loglik", "loglik_token", true, 1, false, false, true,
-     "of the right answer, nats a token"},
+     "of the right answer, nats a token", false},
     {"exact_match", "exact", true, 1, false, false, true,
-     "share of questions answered right"},
+     "share of questions answered right", true},
     {"next_kl", "kl", true, -1, false, false, true,
-     "KL of the next token from dense's, nats"},
+     "KL of the next token from dense's, nats", false},
     {"agree", "agree", true, 1, false, false, true,
-     "tokens until greedy decoding leaves dense's"},
+     "tokens until greedy decoding leaves dense's", false},
     {"needle", "needle_share", false, 1, false, true, true,
-     "mass on the answer, dense is 1"},
+     "mass on the answer, dense is 1", true},
     {"needle_kept", "needle_kept", false, 1, false, true, true,
-     "dense's mass on the answer that is kept, a share"},
+     "dense's mass on the answer that is kept, a share", true},
     {"needle_worst", "needle_worst", false, 1, false, true, true,
-     "the same over the worst tenth of lanes"},
+     "the same over the worst tenth of lanes", true},
     KV_MEASURES_EACH(ROW, DERIVED) /* one row each */
     {"output_abs_p99",
      "(SELECT p99 FROM metric JOIN run USING (run_id) WHERE run.key = cell.key"
      " AND part = 0 AND measure = 'output_abs')",
      false, -1, false, false, false,
-     "99th percentile of the output's largest difference"},
+     "99th percentile of the output's largest difference", false},
     SIZE_OF("bytes", "bytes.mean"),
     SIZE_OF("bytes_read", "bytes.read"),
     SIZE_OF("kept", "kept"),
     SIZE_OF("attended", "attended"),
     {.name = NULL}};
 
-/* Open-loop measures first: needle is the default. */
+/* Open-loop measures first: needle is the default for traces. */
 const kv_compared *kv_compared_at(int i) {
   const kv_compared *m = kv_compared_all;
   for (int answers = 0; answers < 2; answers++)

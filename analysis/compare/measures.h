@@ -21,6 +21,7 @@ typedef struct kv_compared {
   bool ranked;   /* `kvreport rank` has it */
   const char *what; /* a phrase, with its unit, for `kvreport compare`; "": not
                        offered there */
+  bool points;      /* a share from 0 to 1, so that 5 points are a margin */
 } kv_compared;
 
 /* First the answers, led by the one by which ranks are sorted; then the others.

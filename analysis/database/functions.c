@@ -116,18 +116,25 @@ static void share(sqlite3_context *c, int n, sqlite3_value **v) {
   sqlite3_result_text(c, text, -1, SQLITE_TRANSIENT);
 }
 
-static void proportion(sqlite3_context *c, int count, sqlite3_value **v) {
-  double x = sqlite3_value_double(v[0]), n = sqlite3_value_double(v[1]);
+void kv_results_wilson(double x, double n, double *low, double *high) {
   const double z = 1.959963984540054;
   double middle = (x + z * z / (2 * n)) / (1 + z * z / n);
   double half =
       z / (1 + z * z / n) * sqrt(x * (1 - x) / n + z * z / (4 * n * n));
+  *low = fmax(middle - half, 0);
+  *high = fmin(middle + half, 1);
+}
+
+static void proportion(sqlite3_context *c, int count, sqlite3_value **v) {
+  double x = sqlite3_value_double(v[0]), n = sqlite3_value_double(v[1]);
+  double low, high;
   char text[80];
   if (sqlite3_value_type(v[0]) == SQLITE_NULL) return;
+  kv_results_wilson(x, n, &low, &high);
   count = snprintf(text, sizeof text, "%.0f%%", 100 * x);
   if (n >= KV_INTERVAL_LEAST)
     snprintf(text + count, sizeof text - (size_t)count, " [%.0f, %.0f]",
-             100 * fmax(middle - half, 0), 100 * fmin(middle + half, 1));
+             100 * low, 100 * high);
   sqlite3_result_text(c, text, -1, SQLITE_TRANSIENT);
 }
 

@@ -28,12 +28,13 @@
   " ORDER BY panel, method, share_mean"
 #define BYTES "bytes stored, share of dense"
 
-int kv_page_find_answers(const kv_page *p) {
+int kv_page_find_answers(kv_page *p) {
   kv_grid g = {0};
-  int rc = kv_grid_ask(p->db, "SELECT 1 FROM evaluation LIMIT 1", 0, NULL, &g);
-  bool has = g.rows > 0;
+  int rc =
+      kv_grid_ask(p->db, "SELECT count(*) AS n FROM evaluation", 0, NULL, &g);
+  if (!rc) p->answers = (int)kv_grid_number(&g, 0, "n");
   kv_grid_free(&g);
-  if (rc || !has) return rc;
+  if (rc || !p->answers) return rc;
   rc = kv_results_answers(p->db, p->path);
   return rc ? rc
             : kv_ranked_fill(p->db, p->path,
@@ -324,23 +325,6 @@ const kv_figure kv_figures_answers[] = {
          KV_PANELS("share_mean", "loglik_token", KV_SHARE(BYTES),
                    KV_LINEAR("log-likelihood, nats a token"), "Log-likelihood"),
      .closed = true},
-    {"next_token", "Divergence of the next token", PLACE("kl"),
-     "KL divergence of the next-token distribution from dense's, on dense's "
-     "own continuation, averaged over its positions; lower is better.",
-     .panels = KV_PANELS("share_mean", "kl", KV_SHARE(BYTES),
-                         KV_LINEAR("KL divergence, nats"), "KL divergence"),
-     .closed = true},
-    {"agreement", "Agreement with dense", PLACE("agree"),
-     "Tokens that greedy decoding shares with dense's before it diverges.",
-     .panels = KV_PANELS("share_mean", "agree", KV_SHARE(BYTES),
-                         KV_LINEAR("tokens"), "Agreement"),
-     .closed = true},
-    {"perplexity", "Perplexity along the text", "SELECT * FROM perplexities",
-     "Perplexity of prose after the compressed part, minus dense's, from each "
-     "position to the next point, averaged over items; lower is better.",
-     .panels = KV_PANELS("position", "apart", KV_LINEAR("tokens after it"),
-                         KV_LINEAR("perplexity less dense's"), "Perplexity"),
-     .closed = true},
     {"ranks", "Which measure ranks the answers", RANKS,
      "Kendall's tau-b of each open-loop measure with the answers, over pairs "
      "of methods that got the same prompts at the same bytes. Each measure is "
@@ -364,7 +348,7 @@ const kv_figure kv_figures_cells[] = {
      .panels = KV_PANELS("progress", "output_error",
                          KV_SHARE("share of decode steps done"),
                          KV_LOG("output error"), "Error along decode"),
-     .file = "along_mean", .none = "No trace here has decode steps."},
+     .file = "along_mean"},
     {"gap", "How far from random to the baseline", GAP,
      "(random \xe2\x88\x92 x) / (random \xe2\x88\x92 baseline) "
      "in mean output error, both run at the budget "
@@ -383,10 +367,7 @@ const kv_figure kv_figures_cells[] = {
      .panels = {.across = {"gap: 0 is random, 1 is the baseline", 0, 1, false,
                            false},
                 .title = "Gap to its baseline by method"},
-     .data = "SELECT * FROM gap",
-     .none = "Random and a baseline were run for no cell at the entries it "
-             "attends, or one fewer.",
-     .below = missing},
+     .data = "SELECT * FROM gap", .below = missing},
     {"heads", "Kept by layer and head", HEADS,
      "Entries that each KV head holds at the end, in percent of all tokens, "
      "averaged over traces; darker is more. Methods without a budget are shown "
@@ -400,8 +381,7 @@ const kv_figure kv_figures_cells[] = {
              .high = 20,
              .least_wide = 150,
              .most_high = 260},
-     .group = "small maps", .data = KV_PICTURED("heads"),
-     .none = "No cell has a result on every trace of its shape."},
+     .group = "small maps", .data = KV_PICTURED("heads")},
     {"pages", "Recall by page size", "SELECT *, method AS panel FROM pages",
      "Take as many tokens with the largest exact scores as the budget allows: "
      "the percentage of them that the method looks at, averaged over layers, "

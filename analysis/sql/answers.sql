@@ -13,8 +13,9 @@ WITH found AS MATERIALIZED
   FROM evaluator JOIN environment USING (environment_id)
   GROUP BY evaluation_id),
 asked AS
-  (SELECT e.*, m.model, q.model_digest, q.task, q.item, q.number, q.prompt_len,
-    q.n_tokens, q.request_digest, coalesce(f.confirmations, 0) AS confirmations,
+  (SELECT e.*, m.model, q.model_digest, q.task, q.item, q.context, q.number,
+    q.prompt_len, q.n_tokens, q.request_digest,
+    coalesce(f.confirmations, 0) AS confirmations,
     coalesce(f.first_seen, '') AS first_seen
   FROM evaluation e JOIN question q USING (question)
     JOIN model m USING (model_digest) LEFT JOIN found f USING (evaluation_id)),
@@ -155,21 +156,6 @@ FROM row r JOIN whole a USING (model_digest, platform, task)
   LEFT JOIN wide w USING (model_digest, platform, task, method, basis, asked)
 ORDER BY place, w.measurable DESC, r.basis, r.asked, w.exact DESC,
   coalesce(w.loglik_token, w.loglik) DESC, w.ppl, r.method;
-
--- The difference of perplexity from dense's at a position (ppl.16: tokens 16 to
--- 31), a panel for each place and budget.
-CREATE TEMP VIEW perplexities AS
-SELECT a.place || iif(m.asked = '', '', ' at ' || m.asked) AS panel,
-  m.method AS series, m.basis, m.asked,
-  CAST(substr(m.measure, 5) AS INTEGER) AS position, m.mean AS apart, m.se,
-  m.items, a.confirmations > 1 AS confirmed
-FROM task_mean m JOIN platform p USING (platform) JOIN answers a
-  ON (a.model_digest, a.task, a.method, a.basis, a.asked, a.torch,
-    a.transformers, a.processor, a.threads, a.dtype)
-  = (m.model_digest, m.task, m.method, m.basis, m.asked, p.torch,
-    p.transformers, p.processor, p.threads, p.dtype)
-WHERE m.measure GLOB 'ppl.[0-9]*' AND m.method <> 'dense'
-ORDER BY panel, series, position;
 
 -- Why tasks are not measurable.
 CREATE TEMP VIEW unmeasured AS

@@ -76,9 +76,9 @@ def p_value(d):
 def interval(d):
     draw, means = splitmix(1), []
     for _ in range(10000):
-        means.append(sum(d[(next(draw) >> 32) * len(d) >> 32] for _ in d))
+        means.append(sum(d[(next(draw) >> 32) * len(d) >> 32] for _ in d[1:]))
     means.sort()
-    return means[249] / len(d), means[9750] / len(d)
+    return means[249] / (len(d) - 1), means[9750] / (len(d) - 1)
 
 
 def holm(p):

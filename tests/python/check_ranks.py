@@ -51,7 +51,7 @@ def made_up(draw, task, method, budget, item):
 
 def put_question(db, draw, task, item, number):
     question = digest("q", task, item, number)
-    db.execute("INSERT INTO question VALUES (?,?,?,?,?,?,100,120)",
+    db.execute("INSERT INTO question VALUES (?,?,?,?,?,?,100,120,'',NULL,NULL)",
                (question, digest("m"), task, f"{task}_{item}", number,
                 digest("r", task, item)))  # fmt: skip
     for method, budget in [("dense", ""), *itertools.product(METHODS, BUDGETS)]:
@@ -66,7 +66,7 @@ def put_question(db, draw, task, item, number):
         row = (digest("e", question, method, budget), question, digest("p"),
                method, "mean" if budget else "", budget, method, digest("a"))
         at = db.execute("INSERT INTO evaluation VALUES (NULL,?,?,?,?,1,'',3,"
-                        "?,?,?,'','ok','',?)", row).lastrowid  # fmt: skip
+                        "?,?,?,'','ok','',?,NULL,NULL)", row).lastrowid  # fmt: skip
         db.executemany("INSERT INTO evaluated VALUES (?,?,?)",
                        [(at, name, value) for name, value in x.items()])
 
