@@ -213,7 +213,7 @@ static bool compare(kv_answer_size *z, kv_pairs *pairs, double **p, int *m) {
     z->tests += rival;
     if (rival) {
       r->p = found.p;
-      z->detects = fmax(z->detects, found.square); /* for now, its square */
+      r->square = found.square;
     } else if (kv_paired_margin_least(&found, KV_MARGIN) < KV_LEVEL) {
       z->margin = kv_paired_margin(&found, KV_MARGIN);
     } else {
@@ -240,10 +240,13 @@ static bool tell_apart(kv_answer *a) {
   for (int i = 0; i < a->sizes && good; i++) {
     kv_answer_size *z = &a->size[i];
     int k = z->contexts;
-    z->detects = kv_paired_detectable(k, a->tests, z->detects);
     z->able = k > KV_FLIPS_EXACT || 2.0 / (1 << k) * a->tests < KV_LEVEL;
-    for (int j = 0; j < z->n; j++)
+    double square = 0;
+    for (int j = 0; j < z->n; j++) {
       z->row[j].alike = j == z->best || z->row[j].p >= KV_LEVEL;
+      if (z->row[j].alike) square = fmax(square, z->row[j].square);
+    }
+    z->detects = kv_paired_detectable(k, a->tests, square);
   }
   free(pairs.c);
   free(p);

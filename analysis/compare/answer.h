@@ -42,6 +42,7 @@ typedef struct kv_answer_row {
   double value;  /* mean of the measure over them, of several tasks the mean of
                     their means; NaN: none */
   double low, high; /* its 95 % interval; NaN: none */
+  double square;    /* of the comparison with the best (paired.h) */
   double p; /* of the comparison with the best, after Holm's correction; NaN:
                not compared */
   double share;    /* bytes held, or read and scanned, as a share of dense: mean
