@@ -201,7 +201,6 @@ static void sort_rows(kv_answer_size *z) {
 static bool compare(kv_answer_size *z, kv_pairs *pairs, double **p, int *m) {
   bool can = z->best >= 0 && z->contexts >= KV_PAIRS_LEAST &&
              z->trust != KV_TRUST_REFUSED;
-  kv_paired found;
   z->margin = NAN;
   for (int i = 0; can && i < z->n; i++) {
     kv_answer_row *r = &z->row[i];
@@ -209,22 +208,35 @@ static bool compare(kv_answer_size *z, kv_pairs *pairs, double **p, int *m) {
     bool rival = i != z->best && r->place == KV_ANSWER_EQUAL && !r->baseline;
     if (!dense && !rival) continue;
     kv_compare_rows_pair(&z->x, z->row[z->best].variant, r->variant, pairs);
-    if (!pairs->n || !kv_paired_find(pairs->n, pairs->c, &found)) return false;
+    if (!pairs->n || !kv_paired_find(pairs->n, pairs->c, &r->found))
+      return false;
     z->tests += rival;
-    if (rival) {
-      r->p = found.p;
-      r->square = found.square;
-    } else if (kv_paired_margin_least(&found, KV_MARGIN) < KV_LEVEL) {
-      z->margin = kv_paired_margin(&found, KV_MARGIN);
-    } else {
+    if (rival)
+      r->p = r->found.p;
+    else if (kv_paired_margin_least(&r->found, KV_MARGIN) < KV_LEVEL)
+      z->margin = kv_paired_margin(&r->found, KV_MARGIN);
+    else
       continue;
-    }
     p[(*m)++] = rival ? &r->p : &z->margin;
   }
   return true;
 }
 
-/* Marks methods that are not significantly worse than the best. */
+/* Marks methods that are not significantly worse than the best, after m tests
+ * at all sizes. */
+static void conclude(kv_answer_size *z, int m) {
+  z->able = true;
+  for (int i = 0; i < z->n; i++) {
+    kv_answer_row *r = &z->row[i];
+    r->alike = i == z->best || r->p >= KV_LEVEL;
+    if (isnan(r->p)) continue;
+    z->able = z->able && r->found.p_least * m < KV_LEVEL;
+    double least =
+        kv_paired_detectable((int)(r->found.equal + 1e-6), m, r->found.square);
+    if (r->alike) z->detects = fmax(z->detects, least);
+  }
+}
+
 static bool tell_apart(kv_answer *a) {
   size_t n = 1, rows = 1;
   for (int i = 0; i < a->sizes; i++) {
@@ -237,17 +249,7 @@ static bool tell_apart(kv_answer *a) {
   for (int i = 0; i < a->sizes && good; i++)
     good = compare(&a->size[i], &pairs, p, &a->tests);
   if (good) kv_paired_holm(a->tests, p);
-  for (int i = 0; i < a->sizes && good; i++) {
-    kv_answer_size *z = &a->size[i];
-    int k = z->contexts;
-    z->able = k > KV_FLIPS_EXACT || 2.0 / (1 << k) * a->tests < KV_LEVEL;
-    double square = 0;
-    for (int j = 0; j < z->n; j++) {
-      z->row[j].alike = j == z->best || z->row[j].p >= KV_LEVEL;
-      if (z->row[j].alike) square = fmax(square, z->row[j].square);
-    }
-    z->detects = kv_paired_detectable(k, a->tests, square);
-  }
+  for (int i = 0; i < a->sizes && good; i++) conclude(&a->size[i], a->tests);
   free(pairs.c);
   free(p);
   return good;
