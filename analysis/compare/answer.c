@@ -431,12 +431,11 @@ static void put_missing(text *t, const kv_answer_size *z) {
 
 /* The number of traces, and whether they give a verdict. */
 static void put_verdict(text *t, const kv_answer *a) {
-  int few = a->size[0].traces, weak = 0, unknown = 0;
+  int few = a->size[0].traces, weak = 0;
   for (int i = 0; i < a->sizes; i++) {
     const kv_answer_size *z = &a->size[i];
     if (z->traces < few) few = z->traces;
     weak += z->tests && !z->able;
-    unknown += z->tests && z->trust == KV_TRUST_UNKNOWN;
   }
   if (few < KV_PAIRS_LEAST)
     put(t,
@@ -449,15 +448,23 @@ static void put_verdict(text *t, const kv_answer *a) {
         "< .05 of sign flips)",
         few);
   if (weak) put(t, " (too few for as many comparisons, at %d sizes)", weak);
+}
+
+/* Where the measure was not checked against random, or fails. */
+static void put_trust(text *t, const kv_answer *a) {
+  int unknown = 0;
+  for (int i = 0; i < a->sizes; i++) {
+    const kv_answer_size *z = &a->size[i];
+    unknown += z->tests && z->trust == KV_TRUST_UNKNOWN;
+    if (z->trust == KV_TRUST_REFUSED)
+      put(t, " No verdict at %s: %s does not place random below oracle-evict.",
+          z->x.at, a->by->name);
+  }
   if (unknown)
     put(t,
-        ". Whether %s places random below oracle-evict was not checked at "
-        "%d size%s, where they did not both run",
-        a->by->name, unknown, unknown == 1 ? "" : "s");
-  for (int i = 0; i < a->sizes; i++)
-    if (a->size[i].trust == KV_TRUST_REFUSED)
-      put(t, ". No verdict at %s: %s does not place random below oracle-evict",
-          a->size[i].x.at, a->by->name);
+        " Not checked at %d size%s: whether %s places random below "
+        "oracle-evict.",
+        unknown, unknown == 1 ? "" : "s", a->by->name);
 }
 
 static void say_unequal(text *t) {
@@ -485,6 +492,7 @@ void kv_answer_say(const kv_answer *a, char out[KV_ANSWER_SAID]) {
     put_missing(&t, &a->size[i]);
   }
   put(&t, ".");
+  put_trust(&t, a);
   if (a->repeated.rows) put(&t, " %s", kv_grid_text(&a->repeated, 0, "said"));
 }
 

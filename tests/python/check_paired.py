@@ -206,7 +206,8 @@ def check_trust(names):
     """A measure must place random below oracle-evict, or give no verdict."""
     db = f"{folder}/trust.db"
     run(kvreplay, "run", *names, "-q", "-m",
-        "random,h2o,window,tova,oracle-evict,dense", "-b", "mean:40%", "--db", db)
+        "random,h2o,window,tova,oracle-evict,dense", "-b", "mean:40%",
+        "--db", db)
     words = (db, "-m", "h2o", "-a", "mean:40%", "-f", "csv")
     for measure, said in ("lse_error", "yes"), ("output_error", "refused"):
         if said == "refused":
