@@ -6,6 +6,7 @@ one sentence and does not stop the rest. evaluate_hf.py KVTRACE KVREPLAY FOLDER
 TINY; needs torch and transformers."""
 
 import contextlib
+import hashlib
 import os
 import shutil
 import signal
@@ -16,15 +17,18 @@ import time
 
 import hf_models
 import torch
-from shared import ASKED, LINES, MODEL, PROMPTS, at, evaluate, lines
+from shared import ASKED, LINES, MODEL, MORE, PROMPTS, at, evaluate, lines
+from shared import record, trace
 
 from kvreplay import binding
 from kvreplay.evaluate import attend, driver, replay, run
 from kvreplay.evaluate.asks import Ask
 from kvreplay.evaluate.item import Item, Question
 from kvreplay.evaluate.measures import answer_digest
+from kvreplay.evaluate.store import TEXTS
 from kvreplay.hf.load import greedy, load
 from kvreplay.record.tokens import decode
+from kvreplay.results import read_evaluations
 
 
 def values(rows, method, target=None):
@@ -51,6 +55,58 @@ def check_dense(rows):
     assert asked["values"]["exact"] == 1, asked
     # All tokens of prompt, question and answer but the last, in 6 layers.
     assert asked["values"]["bytes.end"] % (6 * 2 * 128 * 4) == 0
+
+
+def check_texts(rows):
+    """Rows have the texts of question, right answer and answer, also in the
+    database. --no-texts: only the name of the context."""
+    words = *OPTIONS, "-m", "snapkv", "-b", "12%"
+    private, _ = evaluate(*words, "--no-texts", "--db", at("texts.db"))
+    again, _ = evaluate(*words, "--again", "--db", at("texts.db"))
+    evaluate(*words, "--db", at("texts.db"))
+    hidden, _ = evaluate(*words, "--no-texts", "--db", at("texts.db"))
+    stored = {(x["item"], x["question"], x["method"], x["target"] or None): x
+              for x in read_evaluations(at("texts.db"))}  # fmt: skip
+    name = hashlib.sha256(MORE.encode()).hexdigest()[:16]
+    answers = {x["id"]: x.get("answer") for x in [*LINES, ASKED]}
+    for key, x in again.items():
+        assert x["context"] == (name if key[0] == "asked" else ""), x
+        assert x["asked"] == ("what is CD34?" if x["context"] else None), x
+        assert x["reference"] == answers[key[0]], x
+        assert answer_digest(x["said_tokens"]) == x["answer_digest"], x
+        assert bytes(y for y in x["said_tokens"] if y < 256).decode(
+            errors="replace") == x["said"], x  # fmt: skip
+        for y in TEXTS:
+            assert private[key][y] is hidden[key][y] is None, (y, private)
+            assert rows[key][y] == x[y] == stored[key][y], (y, x, stored[key])
+        assert private[key]["context"] == x["context"] == stored[key]["context"]
+    said = again["asked", 0, "dense", None]["said"]
+    assert said.startswith("27365;"), said
+
+
+def check_one_file():
+    """A context and its questions, for `record` and for `evaluate`: the trace's
+    context is what is compressed, and both judge the model's answer alike."""
+    ask = dict(context=MORE, question="what is CD34?", answer="27365")
+    lines(dict(ask, id="right"), dict(ask, id="wrong", answer="40291"),
+          dict(ask, id="in", place="inside"), dict(ask, id="no", answer="9"))
+    said = record("both", "--max-new", "8")
+    got = "does not give the marked answer, '{}', but '27365"
+    for answer, times in ("40291", 1), ("9", 1), ("27365", 0):
+        assert said.count(got.format(answer)) == times, said
+    rows, _ = evaluate(*OPTIONS, "-m", "dense")
+    assert len({x["context"] for x in rows.values()}) == 1, rows
+    for name, by in dict(right="model", wrong="user", no="user").items():
+        t, row = trace("both", name), rows[name, 0, "dense", None]
+        assert t.metadata["answer_by"] == by, (name, t.metadata)
+        assert row["values"]["exact"] == (by == "model"), row
+        assert [x["role"] for x in t.segments] == [
+            "context", "question", "answer"], t.segments  # fmt: skip
+        assert t.segments[0]["end"] == row["prompt_len"] < t.prompt_len
+        assert row["asked"] == "what is CD34?", row
+        assert len(t.answers) == (name != "no"), t.answers
+    t, row = trace("both", "in"), rows["in", 0, "dense", None]
+    assert t.prompt_len == row["prompt_len"] and row["values"]["exact"], row
 
 
 def check_full(rows):
@@ -235,6 +291,19 @@ def asked(path, sql):
             return 0
 
 
+STALLS = """
+import sys, time
+from kvreplay.evaluate import main, store
+put, n = store.Store.put, []
+def stalls(*words):
+    n.append(put(*words))
+    while len(n) == 4:  # until it is killed
+        time.sleep(1)
+store.Store.put = stalls
+main(sys.argv[1:])
+"""
+
+
 def check_killed():
     """A process killed by SIGKILL loses none of its rows. Repeated, the command
     computes only the others, and all are as in one run."""
@@ -242,17 +311,17 @@ def check_killed():
              at("killed.db"))  # fmt: skip
     rows = "SELECT count(*) FROM evaluation"
     child = subprocess.Popen(
-        [sys.executable, "-m", "kvreplay.evaluate", MODEL, "--prompts", PROMPTS,
+        [sys.executable, "-c", STALLS, MODEL, "--prompts", PROMPTS,
          "--threads", "2", *words],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
-    while child.poll() is None and asked(at("killed.db"), rows) < 3:
+    while child.poll() is None and asked(at("killed.db"), rows) < 4:
         time.sleep(0.005)
     child.send_signal(signal.SIGKILL)
     assert child.wait() == -signal.SIGKILL
     there = asked(at("killed.db"), rows)
     again, said = evaluate(*words)
     left = len(again) - there
-    assert there > 2 and left > 0, (there, left)
+    assert there == 4 and left > 0, (there, left)
     assert f" {there} rows exist, {left} to compute" in said, said
     assert 1 == asked(at("killed.db"), "SELECT max(n) FROM (SELECT count(*) AS "
                       "n FROM evaluator GROUP BY evaluation_id)")  # fmt: skip
@@ -267,7 +336,8 @@ def check_killed():
 
 
 def check_early():
-    """Another version of library or database: an error before models load."""
+    """Another version of library or database: an error before models load.
+    What would be computed needs no model."""
     def never(*_, **__):
         raise AssertionError("loaded")
 
@@ -281,7 +351,12 @@ def check_early():
         _, said = evaluate(*words, code=2)
         assert "use the same version of both" in said, said
     binding.ABI = abi
-    run.load = old
+    recall, run.recall = run.recall, lambda _: None
+    for words in (), ("--db", at("new.db")):
+        rows, said = evaluate("--plan", "-m", "h2o", "-b", "25%", *words)
+        assert "4 items, 0 rows exist, 8 to compute" in said and not rows, said
+        assert "3 contexts (3 questions with a right answer) are too" in said
+    run.load, run.recall = old, recall
     assert not os.path.exists(at("new.db"))
 
 
@@ -312,6 +387,7 @@ torch.set_num_threads(2)
 lines(*LINES, ASKED)
 ROWS, _ = evaluate(*OPTIONS, "-m", "snapkv,kivi", "-b", "100%,12%")
 check_dense(ROWS)
+check_texts(ROWS)
 check_full(ROWS)
 check_alone(ROWS)
 check_refused(evaluate(*OPTIONS, "-m", "quest", "-b", "mean:3%", code=3)[0])
@@ -321,4 +397,5 @@ check_database()
 check_killed()
 check_early()
 check_bad()
+check_one_file()
 print("evaluate: the bundled model")

@@ -38,9 +38,10 @@ def check_needles():
         assert a["source_start"] < t.prompt_len <= a["start"], a
     assert trace("all", "three").answers == []
     said = record("none", "--max-new", "0", "--layers", "1,3-4", "--no-o")
+    assert "marked" not in said, said  # the model was not asked
     t = read_trace(at("none", "one.safetensors"))
     assert t.layers == [1, 3, 4] and t.n_layers == 6 and t.o(1) is None
-    assert t.metadata["answer_by"] == "recorder" and t.n_tokens == (
+    assert t.metadata["answer_by"] == "user" and t.n_tokens == (
         t.prompt_len + 5)  # fmt: skip
     assert read_trace(at("none", "three.safetensors")).n_tokens == (
         read_trace(at("all", "three.safetensors")).prompt_len)  # fmt: skip

@@ -33,16 +33,26 @@ def check_prompts():
     parts = [{"role": "context", "text": "a"}]
     write({"prompt": "a b", "new": 9}, "",
           {"id": 7, "messages": turn, "answer": "c"},
-          {"id": "x.1", "prompt": "a", "segments": parts})  # fmt: skip
+          {"id": "x.1", "prompt": "a", "segments": parts},
+          {"context": "a", "question": "b", "place": "before"})  # fmt: skip
     got = read_prompts(PATH)
-    assert [x.id for x in got] == ["p00001", "7", "x.1"]
+    assert [x.id for x in got] == ["p00001", "7", "x.1", "p00005"]
+    assert got[3].asked() == dict(context="a", question="b", place="before")
     assert got[1].where == PATH + ":3" and got[1].messages == turn
     assert got[0].asked() == {"prompt": "a b"} and got[0].new == 9, got
     for says, *lines in (
         (":2: not JSON", {"prompt": "a"}, '{"prompt": "a'),
         (":1: is not an object", "[1]"),
-        (":1: give either prompt or messages", {"answer": "a"}),
-        (":1: give either prompt or", {"prompt": "a", "messages": turn}),
+        (":1: give a context with a question, or", {"answer": "a"}),
+        (":1: give a context with", {"prompt": "a", "messages": turn}),
+        (":1: give a context with", {"prompt": "a", "context": "b"}),
+        (":1: give context and question together", {"context": "a"}),
+        (":1: question must be a text", {"context": "a", "question": ""}),
+        (":1: place must be after, before, inside", {
+            "context": "a", "question": "b", "place": "on"}),
+        (":1: place must be", {"prompt": "a", "place": "after"}),
+        (":1: segments are of a prompt", {
+            "context": "a", "question": "b", "segments": parts}),
         (":1: prompt must be a text", {"prompt": " \n"}),
         (":1: prompt must be a text", {"prompt": 3}),
         (":1: prompt must be a text", '{"prompt": "half of one: \\ud83d"}'),
@@ -172,6 +182,37 @@ def check_spans():
             {"role": "context", "text": "b is"}]))  # fmt: skip
 
 
+def check_composed():
+    """A context and a question, with and without a chat template: what is
+    compressed, what follows it, and the answer's tokens."""
+    chat = type("Chat", (Words,), dict(chat_template=""))
+    line = dict(context=" b is 8\n", question="what is b", answer="8 ")
+    for place, bare, chatty, cut in (
+        ("after", "b is 8|\n\nwhat is b", "b is 8|\n\nwhat is b", 3),
+        ("before", "what is b\n\nb is 8|\n\nAnswer:",
+         "what is b\n\nb is 8|", 5),
+        ("inside", "b is 8\n\nwhat is b|", "b is 8\n\nwhat is b bot:|", 3),
+    ):  # fmt: skip
+        for t, want, blank in (Words(), "<s>" + bare, " "), (
+            chat(), "user: " + chatty, ""):  # fmt: skip
+            x = asked(t, **line, place=place)
+            end = x.segments[0]["end"] if x.segments else len(x.ids)
+            got = t.decode(x.ids[:end]) + "|" + t.decode(x.ids[end:])
+            more = " bot:" * (not blank and place != "inside")
+            assert got == want + more, (place, got)
+            assert t.decode(x.answer) == blank + "8" and x.source == (
+                cut, cut + 1), (place, x)  # fmt: skip
+            assert [y["role"] for y in x.segments] == [
+                "context", "question"][: 2 * (place != "inside")], x
+            assert x.segments[1:] in ([], [dict(
+                start=end, end=len(x.ids), role="question")]), x  # fmt: skip
+            assert bool(x.prompt.messages) == (not blank), x
+    refused(":1: the source 'c is 8' is not in", lambda: asked(
+        **line, source="c is 8"))  # fmt: skip
+    chat.apply_chat_template = lambda *_, **__: "user: b bot:"
+    refused(":1: m: its chat template changes", lambda: asked(chat(), **line))
+
+
 def check_words(t):
     """An answer is whole words: 7 is not found in 2017, 7up or -7."""
     ids = t("in 2017 no. 7, then 7up, -7 and x7 or 1,207")["input_ids"]
@@ -198,11 +239,12 @@ def check_requests():
     own = t(" I say 8 so", add_special_tokens=False)["input_ids"]
     for new, by, start, end in (
         (own, "model", 9, 10),
-        (own[:2], "recorder", 7, 8),
-        ([], "recorder", 7, 8),
+        (own[:2], "user", 7, 8),
+        ([], "user", 7, 8),
     ):
         got = request_of(t, x, new)
         assert got.by == by and got.prompt_len == 7, got
+        assert got.said == t.decode(new)
         assert got.answers == [dict(start=start, end=end, source_start=3,
                                     source_end=4)], got  # fmt: skip
         assert got.tokens == x.ids + (new if by == "model" else x.answer)
@@ -297,6 +339,7 @@ def check_file():
 check_prompts()
 check_options()
 check_spans()
+check_composed()
 check_special()
 check_requests()
 check_order()

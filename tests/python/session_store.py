@@ -25,6 +25,9 @@ FULL = dict(
     answer_digest="cd" * 32,
     values={"exact": 1, "kl": 0.1 + 0.2, "open.kl.mean": 3.0},
 )
+TEXT = dict(context="ab" * 8, asked="", reference="caf\u00e9", said="\ufffd\n",
+            said_tokens=[0, 2**31 - 1])  # fmt: skip
+NONE = dict.fromkeys(TEXT) | dict(context="")
 
 
 def expect(code, says, row, store):
@@ -42,7 +45,11 @@ def laws(path):
         store.put(FULL)
         store.put(FULL)
         found = store.find(ASKED)
-        assert found == dict(FULL, budget="3"), found
+        assert found == dict(FULL, **NONE, budget="3"), found
+        told = dict(TEXT, item="told")
+        store.put(FULL | told | dict(said="\0\n"))  # a C text cannot contain 0
+        found = store.find(dict(ASKED, item="told"))
+        assert found == FULL | told | dict(budget="3"), found
         expect(1, "kl is 0.3", dict(FULL, values={"kl": 0.3}), store)
         expect(1, "budget is 3 before and 4 now", dict(FULL, budget=4), store)
         expect(2, "no number called acc", dict(FULL, values=dict(acc=1)),

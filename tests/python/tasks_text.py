@@ -254,7 +254,21 @@ def check_user():
     (y,) = items(messages=turn, answer="9", source="c is 9", segments=parts)
     assert y.prompt + y.questions[0].tokens == x.prompt
     assert bytes(y.prompt).endswith(b"c is 9.") and y.new == 32
+    line = dict(context=" b is 8, c is 9.", question="What is c?", answer="9")
+    (z,) = items(**line, source="c is 9")
+    assert (z.prompt, z.new) == (y.prompt, 32), z
+    assert z.context == y.context == hashlib.sha256(
+        b"b is 8, c is 9.").hexdigest()[:16]
+    (q,), (r,) = y.questions, z.questions
+    assert (q.asked, q.reference) == (r.asked, r.reference) == (
+        "What is c?", "9") and q.spans == r.spans, r  # fmt: skip
+    assert bytes(r.tokens).startswith(b"\n\nWhat is c?"), r
+    for place in "before", "inside":
+        (y,) = items(**line, place=place)
+        assert y.context == z.context and y.prompt != z.prompt, y
+        assert (y.questions[0].tokens == ()) == (place == "inside"), y
     (x,) = items(prompt="one and", new=3)
+    assert x.context == "" and x.questions[0].asked is None, x
     assert x.questions == (Question((), (), ()),) and x.prompt[0] == 256
     refused(":1: m has no chat template for messages; give prompt", items,
             Bytes(), messages=turn)  # fmt: skip

@@ -170,6 +170,7 @@ _EVALUATIONS = (
     "e.spec, e.basis, e.target, e.budget, e.status, e.reason, p.torch, "
     "p.transformers, p.processor, p.threads, p.dtype, e.revision, "
     "e.arithmetic, e.code, e.answer, q.request_digest, q.model_digest, "
+    "q.context, q.asked, q.reference, e.said, e.said_tokens, "
     "(SELECT count(*) FROM evaluation_diff d WHERE d.evaluation_id = "
     "e.evaluation_id) AS conflicts, e.key FROM evaluation e JOIN question "
     "q USING (question) JOIN model m USING (model_digest) JOIN platform p "
@@ -179,7 +180,8 @@ _EVALUATIONS = (
 def read_evaluations(path: Path) -> list[Row]:
     """Answers of a model (kvreplay evaluate), from each method's newest code: a
     dict per question, method and budget, with question, platform and numbers
-    by name ("exact", "bytes.mean", "open.kl.mean"), NaN if missing."""
+    by name ("exact", "bytes.mean", "open.kl.mean"), NaN if missing. Texts that
+    are None are not stored; said_tokens is a list."""
     with _reading(path) as db:
         rows = db.execute(_EVALUATIONS).fetchall()
         newest = _newest(rows, dict(map(tuple, db.execute(
@@ -191,7 +193,9 @@ def read_evaluations(path: Path) -> list[Row]:
         for number, name, x in db.execute("SELECT * FROM evaluated"):
             values.setdefault(number, {})[name] = x
     return [{**{key: x[key] for key in x.keys()[2:]}, **none,
-             **values.get(x["run_id"], {})}
+             **values.get(x["run_id"], {}),
+             "said_tokens": None if x["said_tokens"] is None else [
+                 y for y, in struct.iter_unpack("<i", x["said_tokens"])]}
             for x in rows if x["run_id"] in newest]
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Any, Callable, NamedTuple
 
 from ..hf.text import encode, tokenized
-from ..record.prompts import Prompt
-from ..record.tokens import find, follows, least, rendered
-from .item import Item, Question
+from ..record.prompts import ENDS, Prompt
+from ..record.tokens import Asked, decode, find, follows, least, rendered
+from ..record.tokens import source_of
+from .item import Item, Question, context_of
 
-ENDS = "after", "before", "inside"  # values of question=
 MORE = 8  # tokens generated beyond the longest answer
 
 
@@ -58,23 +58,26 @@ class Composer:
         between = "\n\n" if x.context and lines else ""
         return x.context, between + "\n".join(lines)
 
-    def templated(self, x: Text, ask: Ask, ends: str) -> tuple[str, str]:
-        """The same with the chat template. The user's first message is the
-        context and the first question, in the order that `ends` wants."""
+    def messages(self, x: Text, ask: Ask, ends: str) -> list[dict[str, str]]:
+        """For the chat template. The user's first message is the context and
+        the first question, in the order that `ends` wants."""
         turns = [y for turn in ask.earlier for y in turn]
         first, *more = [*turns, ask.question]
         both = [x.context, first] if x.context else [first]
         if ends == "before":
             both.reverse()
         role, said = ("user", "assistant"), ["\n\n".join(both), *more]
-        messages = [dict(role=role[i % 2], content=y)
-                    for i, y in enumerate(said)]  # fmt: skip
-        text = rendered(self.name, self.tokenizer,
-                        Prompt(self.name, "", messages=messages))  # fmt: skip
-        last = x.context or first
+        return [dict(role=role[i % 2], content=y) for i, y in enumerate(said)]
+
+    def templated(self, x: Text, ask: Ask, ends: str) -> tuple[str, str]:
+        """As bare(), with the chat template."""
+        text = rendered(self.name, self.tokenizer, Prompt(
+            self.name, "", messages=self.messages(x, ask, ends)))  # fmt: skip
+        last = x.context or [*ask.earlier, (ask.question, "")][0][0]
         if text.count(last) != 1:
             raise ValueError(f"{self.name}: its chat template changes the "
-                             "user's text; use another model")  # fmt: skip
+                             "user's text, or what is around it repeats it; "
+                             "use another model or text")  # fmt: skip
         cut = text.index(last) + len(last)
         return text[:cut], text[cut:] + ask.begin
 
@@ -134,8 +137,10 @@ class Composer:
                        ) if ask.answer else []  # fmt: skip
         answer = answer[: x.answers or len(answer)]
         spans = tuple(self.span(prompt, y) for y in ask.sources)
+        reference = decode(self.tokenizer, answer) if x.answers else ask.answer
         return prompt, Question(
-            tuple(tokens), tuple(answer), ask.accept, ask.any, spans)
+            tuple(tokens), tuple(answer), ask.accept, ask.any, spans,
+            ask.question or None, reference.strip() or None)
 
     def span(self, prompt: list[int], source: str) -> tuple[int, int]:
         n, span = find(self.tokenizer, prompt, source)
@@ -158,4 +163,24 @@ class Composer:
         questions = tuple(y for _, y in found)
         if new is None:
             new = max(len(y.answer) for y in questions) + MORE
-        return Item(id, task, tuple(found[0][0]), questions, new, depth)
+        return Item(id, task, tuple(found[0][0]), questions, new, depth,
+                    context_of(x.context))  # fmt: skip
+
+
+def composed(name: str, tokenizer: Any, x: Prompt, size: int) -> Asked:
+    """A user's context and question as Asked. The segment context is what is
+    compressed before the segment question, if anything follows."""
+    c, place = Composer(name, tokenizer, size), x.place or ENDS[0]
+    ask = Ask((x.question or "").strip(), "", (x.answer or "").strip())
+    text = Text((x.context or "").strip(), (ask,))
+    try:
+        prompt, q = c.question(text, ask, place)
+    except ValueError as e:
+        raise ValueError(f"{x.where}: {e}") from None
+    ids = [*prompt, *q.tokens]
+    if c.chats(text):  # for who looks for the template's own tokens
+        x = x._replace(messages=c.messages(text, ask, place))
+    spans = (0, len(prompt), "context"), (len(prompt), len(ids), "question")
+    return Asked(x, ids, [*q.answer], source_of(tokenizer, x, prompt),
+                 [dict(start=a, end=b, role=y) for a, b, y in spans
+                  ] if q.tokens else [])  # fmt: skip

@@ -292,11 +292,14 @@ class Driver:
         tokens: Sequence[int] = (),
     ) -> Row:  # fmt: skip
         """A complete row."""
-        budget = replay["budget"]
+        budget, question = replay["budget"], item.questions[n]
+        said = [*tokens] if status == "ok" else None
         return dict(
-            named(item, n, ask, self.codes), spec=bare(replay["spec"]),
+            named(item, n, ask, self.codes), context=item.context,
+            asked=question.asked, reference=question.reference,
+            said=None if said is None else decode(self.tokenizer, said),
+            said_tokens=said, spec=bare(replay["spec"]),
             status=status, reason=why or None,
             budget=None if budget is None else str(budget),
             values=values if status == "ok" else {},
-            answer_digest=answer_digest(tokens) if tokens and status == "ok"
-            else None)  # fmt: skip
+            answer_digest=answer_digest(said) if said else None)

@@ -5,7 +5,8 @@ user's file. Needs no torch."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..record.prompts import Prompt, read_prompts
@@ -23,6 +24,9 @@ class Question:
     accept: tuple[str, ...]  # texts in a right answer; (): not judged
     any: bool = False  # one of these texts is enough; else all are needed
     spans: tuple[tuple[int, int], ...] = ()  # [start, end) with the answer
+    # For people, None if there is none; a digest of items leaves them out.
+    asked: str | None = field(default=None, repr=False)  # its last turn alone
+    reference: str | None = field(default=None, repr=False)  # right answer
 
     def right(self, text: str) -> bool:
         """Does the text contain what is accepted, as whole words and numbers,
@@ -44,6 +48,7 @@ class Item:
     questions: tuple[Question, ...]
     new: int  # at most this many tokens are generated per question
     depth: float | None = None  # position of the answer: 0 first, 1 last
+    context: str = field(default="", repr=False)  # of context_of()
 
     def check(self, most: int | None) -> None:
         """ValueError if the item exceeds a model of `most` positions."""
@@ -51,6 +56,19 @@ class Item:
                 for x in self.questions)  # fmt: skip
         where = f"{self.task}, item {self.id}"
         check_places(where, len(self.prompt), max(more), most)
+
+
+def context_of(text: str) -> str:
+    """Names a context, wherever its question is; "" if there is none.
+    Statistics treat answers about one context as dependent."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16] if text else ""
+
+
+def text_of(x: Prompt, role: str) -> str:
+    """A prompt's context or question; "" if it does not say which it is."""
+    own = x.context if role == "context" else x.question
+    return (own or "").strip() or "".join(
+        y["text"] for y in x.segments or () if y["role"] == role)
 
 
 def item_of(task: str, name: str, tokenizer: Any, x: Prompt, size: int) -> Item:
@@ -77,10 +95,13 @@ def item_of(task: str, name: str, tokenizer: Any, x: Prompt, size: int) -> Item:
         tuple(asked.answer),
         (x.answer.strip(),) if x.answer else (),
         spans=(source,) if source else (),
+        asked=text_of(x, "question") or None,
+        reference=x.answer,
     )
     prompt = tuple(asked.ids[:end])
     depth = source[0] / len(prompt) if source else None
-    return Item(x.id, task, prompt, (question,), x.new or NEW, depth)
+    return Item(x.id, task, prompt, (question,), x.new or NEW, depth,
+                context_of(text_of(x, "context")))  # fmt: skip
 
 
 def read_items(

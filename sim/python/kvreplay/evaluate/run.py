@@ -19,7 +19,7 @@ import transformers
 
 from ..binding import SessionError
 from ..binding import load as library
-from ..hf.load import ends_of, load, load_tokenizer, name_of
+from ..hf.load import ends_of, limits, load, load_tokenizer, name_of
 from ..hf.model import need
 from ..hf.text import reason
 from ..record.progress import clock
@@ -29,8 +29,9 @@ from .attend import Model
 from .driver import Codes, Driver, named
 from .item import Item, item_of
 from .known import Known, known_of, path_of, recall, remember
+from .plan import plan
 from .press import Presses, beside, code, is_press
-from .store import Memory, Store
+from .store import TEXTS, Memory, Store
 from .table import grouped, needless, table
 from .tasks import TASKS, make, options_of
 
@@ -116,13 +117,17 @@ class Evaluation:
                 asked = {**self.named, **named(item, n, ask, self.codes)}
                 row = self.store.find(asked)
                 if row and not self.a.again:
-                    self.rows.append(row)
+                    self.rows.append(self.shown(row))
                 else:
                     found.setdefault(n, []).append(ask)
         return found
 
+    def shown(self, row: Row) -> Row:
+        """The row, without texts if they are private."""
+        return {**row, **dict.fromkeys(TEXTS if self.a.no_texts else ())}
+
     def put(self, row: Row) -> None:
-        row = {**self.named, **row}
+        row = self.shown({**self.named, **row})
         self.rows.append(row)
         try:
             self.store.put(row)
@@ -218,11 +223,14 @@ def loaded(
 def with_store(
     a: argparse.Namespace, store: Any, say: Callable[..., None]
 ) -> int:
-    """Returns the exit code. Loads the model only if needed."""
+    """Returns the exit code. Loads the model only if needed: its digest finds
+    stored rows."""
     threads = a.threads or len(os.sched_getaffinity(0))
     torch.set_num_threads(threads)
     path = path_of(a.model, a.dtype)
     model, known = None, recall(path)
+    if a.dry_run and not known and isinstance(store, Memory):
+        known = Known(None, "", *limits(a.model))
     if known:
         tokenizer = load_tokenizer(a.model)
     else:
@@ -238,7 +246,7 @@ def with_store(
                               known.digest) for x in a.asks}  # fmt: skip
     codes = {y: code_of(y, z) for y, z in typed.items()}
     if a.kvpress:
-        a.asks = beside(a.asks)
+        a.asks = beside(a.asks, a.kvpress)
         codes.update((y.method, code()) for y in a.asks if is_press(y))
     x = Evaluation(a, store, asked, codes, say)
     work = x.look(items)
@@ -254,6 +262,8 @@ def with_store(
         ) as driver:
             x.compute(driver, work)
     if a.dry_run:
+        for line in plan(items, a.asks):
+            say(line)
         return 3 if bad else 0
     if a.format == "jsonl":
         for row in x.rows:

@@ -30,7 +30,7 @@ from typing import Any, Mapping, Optional, Union
 
 from ..binding import Err, SessionError, load, whole
 
-__all__ = ["Memory", "Store", "StoreError", "names"]
+__all__ = ["Memory", "Store", "StoreError", "TEXTS", "names"]
 
 ABI = 2
 
@@ -53,6 +53,7 @@ _PLATFORM = "torch transformers processor dtype".split()
 _ASKS = "context asked reference".split()
 _ANSWERED = "spec budget status reason answer_digest".split()
 _TEXTS = "asked reference said".split()  # None is not ""
+TEXTS = *_TEXTS, "said_tokens"  # what --no-texts leaves out
 
 
 class _Row(c.Structure):
@@ -123,7 +124,8 @@ def _made(row: Mapping[str, Any]) -> _Row:
     out.context = _text("context", row.get("context"))
     for name in _TEXTS:
         if row.get(name) is not None:
-            setattr(out, name, _text(name, row[name]))
+            x = str(row[name]).replace("\0", "\ufffd")  # C's end of a text
+            setattr(out, name, _text(name, x))
     tokens = row.get("said_tokens")
     if tokens is not None:
         out.n_said = len(tokens)
@@ -179,7 +181,7 @@ class Store:
             out = dict(row, model=made.model.decode())
             out.update((n, getattr(made, n).decode()) for n in _ANSWERED)
             out["context"] = (made.context or b"").decode()
-            out.update((n, x and x.decode()) for n in _TEXTS
+            out.update((n, None if x is None else x.decode()) for n in _TEXTS
                        for x in [getattr(made, n)])  # fmt: skip
             out["said_tokens"] = (made.said_tokens[: made.n_said]
                                   if made.said_tokens else None)  # fmt: skip

@@ -108,6 +108,18 @@ def by_task(ok: Sequence[Row], tasks: Dict[str, List[Row]]) -> str:
     return text
 
 
+def presses(rows: Iterable[Row]) -> str:
+    """Which presses of kvpress ran; several, if ratios differ by prompt."""
+    found: Dict[Any, Dict[str, None]] = {}
+    for x in rows:
+        if (x.get("code") or "").startswith("kvpress "):
+            found.setdefault((x["method"], x["code"]), {})[x["spec"]] = None
+    return "\n" * bool(found) + "".join(
+        f"{method} ({code}): {[*specs][0]}"
+        + f", and {len(specs) - 1} like it" * (len(specs) > 1) + "\n"
+        for (method, code), specs in found.items())  # fmt: skip
+
+
 def table(rows: Sequence[Row]) -> str:
     """All that is printed about the rows."""
     ok = [x for x in rows if x["status"] == "ok"]
@@ -137,7 +149,7 @@ def table(rows: Sequence[Row]) -> str:
     text = lines([head, *body])
     if len(tasks) > 1 or len(fit) < len(tasks):
         text += by_task(ok, tasks)
-    return text + (f"\n{SOME}\n" if " *" in text else "")
+    return text + presses(ok) + (f"\n{SOME}\n" if " *" in text else "")
 
 
 def needless(rows: Sequence[Row]) -> str:

@@ -6,11 +6,16 @@ one sentence with file and line. Needs only Python.
 A line is an object:
 
     id        name of its trace (default: p and the line's number)
-    prompt    a text, or
+    context   a text, with a question about it: by the chat template, if the
+              model has one, else as plain text
+    question  a text
+    place     of the question: after the context, which is compressed first (the
+              default); before it; or inside, which compresses both
+    prompt    instead of context and question: a text, or
     messages  [{"role": "user", "content": "..."}, ...], for the chat template
     answer    optional: text of the right answer
     source    optional: text in the prompt that says the answer
-    segments  optional: [{"role": "context", "text": "..."}, ...], parts of the
+    segments  optional: [{"role": "context", "text": "..."}, ...], parts of a
               prompt in order; roles: context, question, answer
     new       only for `kvreplay evaluate`: how many tokens to generate
 """
@@ -26,7 +31,9 @@ from ..hf.text import read_text
 from ..need import need
 
 ROLES = "context", "question", "answer"
-KEYS = "id prompt messages answer source segments new".split()
+KEYS = ("id prompt messages answer source segments context question place "
+        "new").split()  # fmt: skip
+ENDS = "after", "before", "inside"  # where the question is
 HALF = re.compile("[\ud800-\udfff]")  # half a character, possible in JSON
 
 
@@ -38,6 +45,9 @@ class Prompt(NamedTuple):
     answer: Optional[str] = None
     source: Optional[str] = None
     segments: Optional[List[Dict[str, str]]] = None
+    context: Optional[str] = None
+    question: Optional[str] = None
+    place: Optional[str] = None
     new: Optional[int] = None
 
     def asked(self) -> Dict[str, Any]:
@@ -63,15 +73,19 @@ def prompt_of(where: str, number: int, x: Any) -> Prompt:
     odd = sorted({*x} - {*KEYS})
     need(not odd, where, "has ", ", ".join(odd), "; the keys are ",
          ", ".join(KEYS))  # fmt: skip
-    need(("prompt" in x) != ("messages" in x), where, "give either prompt or "
-         "messages")  # fmt: skip
-    need("messages" in x or is_text(x["prompt"]), where, "prompt must be a "
-         "text")
-    need("prompt" in x or pairs_of(x["messages"], "role", "content"), where,
-         'messages must be a list of {"role": "user", "content": "..."}'
+    need(sum(y in x for y in ("context", "prompt", "messages")) == 1, where,
+         "give a context with a question, or a prompt, or messages")
+    need(("context" in x) == ("question" in x), where, "give context and "
+         "question together")  # fmt: skip
+    need("messages" not in x or pairs_of(x["messages"], "role", "content"),
+         where, 'messages must be a list of {"role": "user", "content": "..."}'
          )  # fmt: skip
-    for key in "answer", "source":
+    for key in "prompt", "context", "question", "answer", "source":
         need(key not in x or is_text(x[key]), where, key, " must be a text")
+    need("place" not in x or "context" in x and x["place"] in ENDS, where,
+         "place must be ", ", ".join(ENDS), ", and belongs to a context")
+    need("context" not in x or "segments" not in x, where, "segments are of a "
+         "prompt or messages; a context and its question are two already")
     need("source" not in x or "answer" in x, where, "has a source but no "
          "answer; give both, or neither")  # fmt: skip
     parts = x.get("segments")

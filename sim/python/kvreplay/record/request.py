@@ -9,13 +9,13 @@ import json
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 from .prompts import Prompt
-from .tokens import Asked, find
+from .tokens import Asked, decode, find
 
 
 class Request(NamedTuple):
     """tokens: prompt_len of the prompt, then the decode steps. answers,
-    segments: as in a trace. by: "model" if the model gave the answer,
-    "recorder" if the recorder inserted it, or None."""
+    segments: as in a trace. by: "model" if the model gave the answer, "user" if
+    it did not, so that the user's replaces its own, `said`; or None."""
 
     asked: Any  # Asked; None for hf.capture, whose tokens are the caller's
     tokens: List[int]
@@ -23,6 +23,7 @@ class Request(NamedTuple):
     answers: Sequence[Dict[str, int]] = ()
     segments: Sequence[Dict[str, Any]] = ()
     by: Optional[str] = None
+    said: str = ""
 
 
 def request_of(tokenizer: Any, asked: Asked, new: List[int]) -> Request:
@@ -30,9 +31,10 @@ def request_of(tokenizer: Any, asked: Asked, new: List[int]) -> Request:
     answer's text, it is marked there. Otherwise the answer's tokens become the
     decode steps, which the model then reads."""
     ids, p, by, span = asked.ids, len(asked.ids), None, None
+    said = decode(tokenizer, new)
     if asked.answer:
         n, span = find(tokenizer, new, asked.prompt.answer or "")
-        by = "model" if n else "recorder"
+        by = "model" if n else "user"
         new, span = (new, span) if n else (asked.answer, (0, len(asked.answer)))
     tokens, answers = ids + new, []
     if span and asked.source:
@@ -43,7 +45,7 @@ def request_of(tokenizer: Any, asked: Asked, new: List[int]) -> Request:
     segments = [*asked.segments]
     if segments and new:
         segments.append(dict(start=p, end=len(tokens), role="answer"))
-    return Request(asked, tokens, p, answers, segments, by)
+    return Request(asked, tokens, p, answers, segments, by, said)
 
 
 def key_of(prompt: Prompt, digest: Optional[str], options: List[Any]) -> str:

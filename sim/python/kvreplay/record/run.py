@@ -173,6 +173,11 @@ class Run:
         where = request.asked.prompt.where
         if self.a.check:
             check(self.path(request.asked.prompt), self.say)
+        if request.by == "user" and self.a.max_new:
+            self.say(f"{where}: the model does not give the marked answer, "
+                     f"{request.asked.prompt.answer.strip()[:60]!r}, but "
+                     f"{request.said.strip()[:60]!r}; the trace continues with "
+                     "the marked one")  # fmt: skip
         if request.asked.answer and not request.answers:
             self.say(f"{where}: the answer's source is not in the prompt, so "
                      "its trace has no needle; give one as source")  # fmt: skip

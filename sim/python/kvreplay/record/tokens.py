@@ -223,6 +223,10 @@ def check_places(where: str, n: int, more: int, most: Optional[int]) -> None:
 
 def tokens_of(name: str, tokenizer: Any, x: Prompt, size: int) -> Asked:
     """A Prompt as Asked. size: the model's vocabulary."""
+    if x.context is not None:
+        from ..evaluate.compose import composed  # it needs this module
+
+        return composed(name, tokenizer, x, size)
     text, ids = ids_of(name, tokenizer, x, size)
     answer, special = x.answer or "", x.prompt is not None
     return Asked(
