@@ -36,6 +36,10 @@ const kv_compared kv_compared_all[] = {
      "tokens until greedy decoding leaves dense's"},
     {"needle", "needle_share", false, 1, false, true, true,
      "mass on the answer, dense is 1"},
+    {"needle_kept", "needle_kept", false, 1, false, true, true,
+     "dense's mass on the answer that is kept, a share"},
+    {"needle_worst", "needle_worst", false, 1, false, true, true,
+     "the same over the worst tenth of lanes"},
     KV_MEASURES_EACH(ROW, DERIVED) /* one row each */
     {"output_abs_p99",
      "(SELECT p99 FROM metric JOIN run USING (run_id) WHERE run.key = cell.key"
