@@ -43,6 +43,9 @@ static const kv_option of_table[] = {
      .help =
          "answers of a model (kvreplay evaluate): one line per task, method "
          "and budget"},
+    {KV_SLOT_FLAG, "texts", 't', AT(texts),
+     .help = "with --answers: what was asked and said, one line per question, "
+             "method and budget"},
     {KV_SLOT_FLAG, "gap", 'g', AT(gap),
      .help = "how far each cell is on the way from random to the oracle of its "
              "family, in output error and mass, at equal entries"},
@@ -75,6 +78,9 @@ static const kv_option of_export[] = {
     {KV_SLOT_TEXT, "output", 'o', "DIR", AT(output),
      .help = "write every view to this folder, created if missing; without it "
              "only the cells, to standard output"},
+    {KV_SLOT_TEXT, "samples", 's', "FOLDER", AT(samples),
+     .help = "write answers to this folder, as lm-evaluation-harness's "
+             "--log_samples does: a folder for each model, method and budget"},
     {.slot = KV_SLOT_END}};
 
 static const char *measure_name(int i) { return kv_compared_at(i)->name; }
@@ -199,6 +205,8 @@ static const kv_command table = {
         {"kvreplay table results.db --mean", "means over the traces"},
         {"kvreplay table results.db --answers",
          "right answers and their likelihood, by task"},
+        {"kvreplay table results.db --answers --texts -w method=snapkv",
+         "what snapkv said, and where it leaves what dense said"},
         {"kvreplay table results.db --gap",
          "how far each method is from the best choice of as many entries"},
         {NULL, NULL}}};
@@ -224,6 +232,8 @@ static const kv_command export = {
     .examples =
         (const kv_example[]){{"kvreplay export results.db --format csv -o data",
                               "data/cell.csv and one file for each other view"},
+                             {"kvreplay export answers.db --samples samples",
+                              "answers for lm-evaluation-harness's tools"},
                              {NULL, NULL}}};
 
 static const kv_command history = {

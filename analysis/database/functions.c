@@ -14,9 +14,17 @@
  *   proportion(x, n)   a share of n items in percent, and Wilson's interval,
  *                      which contains 95 % of such shares: "25% [9, 53]";
  *                      without it for fewer than KV_INTERVAL_LEAST
+ *   leaves(a, b)       how many characters of b precede the first word in which
+ *                      it differs from a; null if they are equal, or one is
+ *   sha256(x)          of a text, as hex digits
+ *   file_name(x)       a text as part of a file's name, as in
+ *                      lm-evaluation-harness (sanitize_model_name): "__" for
+ *                      /, : and the like, here also for control characters; at
+ *                      most 120 bytes
  */
 #include "analysis/database/results.h"
 #include "analysis/database/survivors.h"
+#include "ref/ground/sha256.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -138,26 +146,63 @@ static void proportion(sqlite3_context *c, int count, sqlite3_value **v) {
   sqlite3_result_text(c, text, -1, SQLITE_TRANSIENT);
 }
 
+/* Also true at the end of a text. */
+static bool ends_word(char x) { return strchr(" \t\r\n", x); }
+
+static void leaves(sqlite3_context *c, int n, sqlite3_value **v) {
+  const char *a = (const char *)sqlite3_value_text(v[0]);
+  const char *b = (const char *)sqlite3_value_text(v[1]);
+  int at = 0, count = 0;
+  if (!a || !b || !strcmp(a, b)) return;
+  while (a[at] && a[at] == b[at]) at++;
+  bool whole = ends_word(a[at]) && ends_word(b[at]);
+  while (!whole && at && !ends_word(b[at - 1])) at--;
+  for (n = 0; n < at; n++) count += (b[n] & 0xc0) != 0x80;
+  sqlite3_result_int(c, count);
+}
+
+static void sha256(sqlite3_context *c, int n, sqlite3_value **v) {
+  const unsigned char *text = sqlite3_value_text(v[0]);
+  char hex[65];
+  kv_sha256 h;
+  (void)n;
+  if (!text) return;
+  kv_sha256_init(&h);
+  kv_sha256_add(&h, text, (size_t)sqlite3_value_bytes(v[0]));
+  const kv_digest d = kv_sha256_end(&h);
+  kv_digest_hex(&d, hex);
+  sqlite3_result_text(c, hex, -1, SQLITE_TRANSIENT);
+}
+
+static void file_name(sqlite3_context *c, int n, sqlite3_value **v) {
+  const char *t = (const char *)sqlite3_value_text(v[0]);
+  char name[128];
+  bool replaced = false;
+  if (!t) return;
+  for (n = 0; *t && (n < 120 || (*t & 0xc0) == 0x80) && n < 124; t++) {
+    bool bad = strchr("\"<>:/|\\?*[]\x7f", *t) || (unsigned char)*t < ' ';
+    if (!bad) name[n++] = *t;
+    if (bad && !replaced) memcpy((n += 2) + name - 2, "__", 2);
+    replaced = bad;
+  }
+  sqlite3_result_text(c, name, n, SQLITE_TRANSIENT);
+}
+
 int kv_results_functions(sqlite3 *db) {
+  static const struct {
+    const char *name;
+    int n;
+    void (*call)(sqlite3_context *, int, sqlite3_value **);
+  } all[] = {{"f32_at", 2, f32_at},         {"f32_sum", 2, f32_sum},
+             {"about", 2, about},           {"share", 2, share},
+             {"proportion", 2, proportion}, {"needle_place", 2, needle_place},
+             {"leaves", 2, leaves},         {"sha256", 1, sha256},
+             {"file_name", 1, file_name}};
   const int how = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS;
-  int bad = sqlite3_create_function_v2(db, "f32_at", 2, how, NULL, f32_at, NULL,
-                                       NULL, NULL);
-  if (!bad)
-    bad = sqlite3_create_function_v2(db, "f32_sum", 2, how, NULL, f32_sum, NULL,
-                                     NULL, NULL);
-  if (!bad)
-    bad = sqlite3_create_function_v2(db, "about", 2, how, NULL, about, NULL,
-                                     NULL, NULL);
-  if (!bad)
-    bad = sqlite3_create_function_v2(db, "share", 2, how, NULL, share, NULL,
-                                     NULL, NULL);
-  if (!bad)
-    bad = sqlite3_create_function_v2(db, "proportion", 2, how, NULL, proportion,
-                                     NULL, NULL, NULL);
-  if (!bad) bad = kv_survivors_functions(db);
-  if (!bad)
-    bad = sqlite3_create_function_v2(db, "needle_place", 2, how, NULL,
-                                     needle_place, NULL, NULL, NULL);
+  int bad = kv_survivors_functions(db);
+  for (size_t i = 0; i < sizeof all / sizeof *all && !bad; i++)
+    bad = sqlite3_create_function_v2(db, all[i].name, all[i].n, how, NULL,
+                                     all[i].call, NULL, NULL, NULL);
   return bad ? bad
              : sqlite3_create_function_v2(db, "standard_error", 1, how, NULL,
                                           NULL, add, finish_error, NULL);

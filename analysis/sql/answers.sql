@@ -103,12 +103,25 @@ SELECT m.model, p.torch, p.transformers, p.processor, p.threads, p.dtype,
 FROM task_mean m JOIN platform p USING (platform)
 ORDER BY m.model, p.platform, m.task, m.method, m.basis, m.asked, m.measure;
 
+-- What tells models and platforms apart for people, if there are several. Two
+-- models of one name also show the beginning of their digests.
+CREATE TEMP VIEW labels AS
+SELECT m.model_digest, p.platform,
+  iif((SELECT count(*) FROM model) > 1, ', ' || m.model, '')
+  || iif((SELECT count(*) FROM model n WHERE n.model = m.model) > 1,
+    ' (' || substr(m.model_digest, 1, 8) || ')', '')
+  || iif((SELECT count(*) FROM platform) > 1, ', ' || p.dtype || ' on '
+    || p.threads || ' threads of ' || p.processor || ', torch ' || p.torch
+    || ', transformers ' || p.transformers, '') AS label
+FROM model m, platform p;
+
 -- The same, a row per method, budget and task, with the number of questions
 -- answered, the number of items with an answer, and `place`, a name for people:
 -- the task, and the model and platform if there are several. loglik: the sum
 -- over an answer's tokens, in rows of earlier versions; loglik_some:
 -- loglik_token does not cover all questions that have either. reason: why a
--- question has no answer, or an answer lacks a number.
+-- question has no answer, or an answer lacks a number. press: a press that
+-- kvpress/NAME ran; its arguments can differ by question.
 -- list answer: exact loglik_token loglik kl agree
 CREATE TEMP VIEW answers AS
 WITH row AS MATERIALIZED
@@ -120,7 +133,8 @@ WITH row AS MATERIALIZED
       )) AS likely,
     coalesce(min(iif(status = 'ok', NULL, reason)), min(nullif(reason, '')))
       AS reason,
-    max(conflicts) AS conflicts, min(confirmations) AS confirmations
+    max(conflicts) AS conflicts, min(confirmations) AS confirmations,
+    min(iif(method GLOB 'kvpress/*', nullif(spec, method), NULL)) AS press
   FROM newest_evaluation e
   GROUP BY model, model_digest, platform, task, method, basis, target),
 whole AS
@@ -139,20 +153,18 @@ wide AS
     coalesce(max(iif(measure = 'ppl.all', mean, NULL)),
       avg(iif(measure GLOB 'ppl.*', mean, NULL))) AS ppl
   FROM task_mean GROUP BY model_digest, platform, task, method, basis, asked)
-SELECT r.task
-    || iif((SELECT count(*) FROM model) > 1, ', ' || r.model, '')
-    || iif((SELECT count(*) FROM platform) > 1, ', ' || p.dtype || ' on '
-      || p.threads || ' threads of ' || p.processor || ', torch ' || p.torch
-      || ', transformers ' || p.transformers, '') AS place,
-  r.model, p.torch, p.transformers, p.processor, p.threads, p.dtype, r.task,
-  r.method, r.basis, r.asked, r.items, a.items_all, r.questions,
+SELECT r.task || l.label AS place, r.model, p.torch, p.transformers,
+  p.processor, p.threads, p.dtype, r.task, r.method,
+  r.basis, r.asked, r.items, a.items_all, r.questions,
   a.questions_all, w.share_mean, w.share_end, w.share_read,
   w.exact, w.exact_se, w.loglik_token, w.loglik_token_se, w.loglik,
   w.loglik_se, w.token_questions < r.likely AS loglik_some,
   w.kl, w.kl_se, w.agree, w.agree_se, w.ppl, w.dense_exact,
-  w.measurable, r.confirmations, r.conflicts, r.reason, r.model_digest
+  w.measurable, r.confirmations, r.conflicts, r.reason, r.press,
+  r.model_digest
 FROM row r JOIN whole a USING (model_digest, platform, task)
   JOIN platform p USING (platform)
+  JOIN labels l USING (model_digest, platform)
   LEFT JOIN wide w USING (model_digest, platform, task, method, basis, asked)
 ORDER BY place, w.measurable DESC, r.basis, r.asked, w.exact DESC,
   coalesce(w.loglik_token, w.loglik) DESC, w.ppl, r.method;

@@ -53,6 +53,16 @@ const char *const kv_sheet_optional[] = {
   " about(kl, kl_se) AS kl, about(agree, agree_se) AS agree, ppl, CASE"        \
   " WHEN conflicts THEN 'CONFLICT' WHEN questions = 0 THEN 'no answer'"        \
   " WHEN measurable = 0 THEN 'not measurable' END AS note"
+/* The first three are a heading. */
+#define TEXTS                                                                  \
+  "place || ', ' || item || ', question ' || question || ': ' ||"              \
+  " coalesce(question_text, 'not stored') AS question,"                        \
+  " coalesce(reference, 'not stored') AS 'right answer',"                      \
+  " coalesce(dense_said, 'not stored') AS 'dense said',"                       \
+  " method || iif(method GLOB 'kvpress/*' AND spec <> method, ' ' || spec,"    \
+  " '') AS method, asked, CASE WHEN status <> 'ok' THEN status WHEN exact > 0" \
+  " THEN 'right' WHEN exact = 0 THEN 'wrong' END AS answer, CASE WHEN"         \
+  " status = 'ok' THEN coalesce(marked, 'not stored') ELSE reason END AS said"
 /* Shows if a cell has no baseline, or if its baseline did not run. */
 #define GAPS                                                                   \
   PLACE                                                                        \
@@ -119,6 +129,16 @@ const kv_sheet kv_sheet_answers = {
         "questions that have an answer, or this number.",
     .answers = true};
 
+const kv_sheet kv_sheet_texts = {
+    .view = "texts",
+    .columns = TEXTS,
+    .words = "\u00bb: from here on the text differs from dense's. \u2026: the "
+             "same as dense's. right: the greedy answer contains the right "
+             "one. Texts that are not stored are added by `kvreplay evaluate "
+             "--again`. -f jsonl has the texts as they are.",
+    .answers = true,
+    .headed = 3};
+
 const kv_sheet kv_sheet_pools = {
     .view = "pools",
     .columns = POOLS,
@@ -169,4 +189,4 @@ const kv_sheet kv_sheet_layouts = {
              "even: that as a share of an Nth of all, tp loads: what it loads. "
              "A layout that itself ends in tp=N is that rank alone.",
     .bytes = true,
-    .headed = true};
+    .headed = 1};
