@@ -56,8 +56,7 @@ static int write_closed(sqlite3 *db, const found *x, FILE *f) {
   char said[KV_ANSWER_SAID];
   kv_closed_say(&x->closed, said);
   if (!*said) return KV_EXIT_OK;
-  for (char *rest = said, *line; (line = strsep(&rest, "
-"));)
+  for (char *rest = said, *line; (line = strsep(&rest, "\n"));)
     kv_help_wrap(f, 0, 0, line);
   int rc = write_table(db, &x->closed.a, RIGHT, f);
   fputs("\n", f);
