@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/commands.h"
 #include "analysis/compare/measures.h"
-#include "analysis/compare/ranked.h"
 #include "analysis/database/results.h"
 
 #include <limits.h>
@@ -111,40 +110,6 @@ static const kv_option of_compare[] = {
     ROWS,
     {.slot = KV_SLOT_END}};
 
-static const char *answer_name(int i) {
-  return kv_compared_all[i].answered ? kv_compared_all[i].name : NULL;
-}
-
-static const kv_option of_rank[] = {
-    {.slot = KV_SLOT_CHOICE,
-     .name = "by",
-     .letter = 'b',
-     .argument = "ANSWER",
-     .words = answer_name,
-     AT(measure),
-     .group = "What to rank",
-     .help = "sort the table by loglik (the default, per token), exact_match, "
-             "next_kl or agree"},
-    {KV_SLOT_FLAG, "pairs", 'p', AT(pairs),
-     .help = "list the pairs of methods that the best measure ranks wrongly"},
-    {KV_SLOT_TEXT, "measure", 'm', "NAME", AT(method),
-     .help = "list the pairs of this measure instead"},
-    {KV_SLOT_FLAG, "tails", 't', AT(tails),
-     .help = "show p50, p95, p99 and max of each measure; otherwise only the "
-             "best of them, if it ranks better than the mean"},
-    {KV_SLOT_COUNT, "resamples", 'n', "N", .min = KV_RANKED_DRAWS_LEAST,
-     .max = 100000, AT(draws),
-     .help = "resamples of the bootstrap (default: 2000)"},
-    {.slot = KV_SLOT_TEXT,
-     .name = "where",
-     .letter = 'w',
-     .argument = "NAME=VALUE,...",
-     AT(where),
-     .help = "only evaluations with these values in columns: model, task, "
-             "method, asked ..."},
-    ROWS,
-    {.slot = KV_SLOT_END}};
-
 /* --- commands ----------------------------------------------------------- */
 
 /* kvreport's functions print their own errors, so e stays empty. */
@@ -166,7 +131,6 @@ TASK(html);
 TASK(export);
 TASK(history);
 TASK(compare);
-TASK(rank);
 TASK(merge);
 
 static const char *const answer_notes[] = {
@@ -275,41 +239,6 @@ static const kv_command compare = {
             {NULL, NULL}},
     .notes = compare_notes};
 
-static const char *const rank_notes[] = {
-    "Reads evaluations (kvreplay evaluate), which have the answers and the "
-    "open-loop measures of the same prompt. A group is one task at one budget. "
-    "Methods in a group are compared by their means over prompts. A method is "
-    "left out, and named, if its bytes are more than 10 % from the group's "
-    "median, or if it answered less than three quarters of the prompts. "
-    "Prompts that a remaining method did not answer are left out too. A method "
-    "without a budget is in no group.",
-    "tau-b is one number for all groups. Over all pairs of methods within a "
-    "group, it is the pairs in the same order minus those in opposite order, "
-    "divided by the root of the pairs not tied by the measure times those not "
-    "tied by the answers. 1 is the same order, 0 is none. Every measure counts "
-    "so that more is better: needle, mass and recall as they are; errors and "
-    "divergences negated; LSE errors by their size. exact_match leaves out "
-    "tasks on which dense is right less than 60 % of the time. bytes and kept "
-    "are in the table to show that they say nothing.",
-    "Brackets are 95 % intervals: 1.96 standard deviations of 2,000 bootstrap "
-    "resamples of each task's prompts, drawn together for all budgets and "
-    "methods. Below 5 prompts there are none. The best measure is one that all "
-    "pairs have. `best less it` is its tau minus the other's, on the pairs of "
-    "both; they differ if that interval excludes 0. `without` names the "
-    "methods whose removal changes tau most, up and down.",
-    NULL};
-
-static const kv_command rank = {
-    COMMAND(rank, "which measure ranks methods as their answers do?"), DB,
-    .options = of_rank,
-    .examples =
-        (const kv_example[]){
-            {"kvreplay rank answers.db", "tau-b of every open-loop measure"},
-            {"kvreplay rank answers.db --by exact_match --pairs",
-             "what the best measure ranks wrongly"},
-            {NULL, NULL}},
-    .notes = rank_notes};
-
 static const char *const merge_notes[] = {
     "OUT is created, or keeps its rows and gets all rows of each DB. If two "
     "databases have different values for one cell, both are named, OUT stays "
@@ -335,7 +264,7 @@ static kv_rc version(size_t size, char *lines, kv_err *e) {
 }
 
 static const kv_command *const commands[] = {
-    &answer, &table, &html, &export, &history, &compare, &rank, &merge, NULL};
+    &answer, &table, &html, &export, &history, &compare, &merge, NULL};
 
 static const char *const notes[] = {
     "Reads a database that `kvreplay run --db` wrote. Each command is also a "

@@ -21,13 +21,10 @@ typedef struct kv_args {
   bool pools, layouts, caches, texts;
   const char *where; /* NAME=VALUE,...: only rows with these; NULL: all */
   const char *method, *vs, *at; /* compare: A, the others (NULL: all) and the
-                                   budget, as typed; rank, only method: the
-                                   measure whose pairs are listed */
+                                   budget, as typed */
   int measure;                  /* compare: index of kv_compared_at, plus 1; 0:
-                                   not given; rank: of kv_compared_all */
+                                   not given */
   int margin;                   /* compare: points; 0: 5 */
-  int draws;                    /* rank: resamples; 0: KV_RANKED_DRAWS */
-  bool tails, pairs;   /* rank: also percentiles; also pairs of methods */
   const char *output;  /* a file, for export a folder; NULL or "-": stdout */
   const char *samples; /* export: a folder for samples; NULL: none */
 } kv_args;
@@ -62,9 +59,6 @@ int kv_report_answer(const kv_args *a);
 /* kvreport compare: is a method better than others on the same traces at the
  * same bytes? KV_EXIT_USAGE: an unknown name or budget, nothing to compare. */
 int kv_report_compare(const kv_args *a);
-/* kvreport rank: which open-loop measure ranks methods as their answers do?
- * KV_EXIT_USAGE: no such measure, or nothing to rank. */
-int kv_report_rank(const kv_args *a);
 /* kvreport merge: makes OUT, files.item[0], the union of itself, if it exists,
  * and the other databases. KV_EXIT_DIFFERENT if two contradict each other,
  * KV_EXIT_USAGE if OUT is named twice; OUT is then unchanged. */

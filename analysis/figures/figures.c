@@ -5,7 +5,6 @@
  * SQL is a view, that view.
  */
 #include "analysis/figures/figures.h"
-#include "analysis/compare/ranked.h"
 #include "analysis/database/results.h"
 #include "analysis/database/say.h"
 #include "analysis/tables/sheets.h"
@@ -34,28 +33,10 @@ int kv_page_find_answers(kv_page *p) {
       kv_grid_ask(p->db, "SELECT count(*) AS n FROM evaluation", 0, NULL, &g);
   if (!rc) p->answers = (int)kv_grid_number(&g, 0, "n");
   kv_grid_free(&g);
-  if (rc || !p->answers) return rc;
-  rc = kv_results_answers(p->db, p->path);
-  return rc ? rc
-            : kv_ranked_fill(p->db, p->path,
-                             &(kv_ranked_how){.draws = KV_RANKED_DRAWS});
+  return rc || !p->answers ? rc : kv_results_answers(p->db, p->path);
 }
 
 /* --- rows along an axis --------------------------------------------------- */
-
-/* tau on the line of its interval; the tip has it without one method, unless
- * there are only two. */
-#define RANKS                                                                  \
-  "SELECT model || ', ' || iif(answer = 'loglik', 'log-likelihood of the"      \
-  " answer', 'right answers') AS heading, measure || iif(pairs < pairs_all,"   \
-  " ' *', '') AS name, tau AS x, low, high, marked = 0 AS nth, iif(marked,"    \
-  " 'needs a marked answer', 'needs none') AS series, 1 AS confirmed,"         \
-  " iif(low IS NULL, printf('%.2f, too few prompts', tau),"                    \
-  " printf('%.2f [%.2f, %.2f]', tau, low, high)) AS note, printf('%s: %.2f',"  \
-  " measure, tau) || iif(least_without IS NULL, '', printf('; %.2f without"    \
-  " %.60s, %.2f without %.60s', least, least_without, most, most_without)) AS" \
-  " tip FROM ranked_shown WHERE answer IN ('loglik', 'exact_match')"           \
-  " ORDER BY model, answer <> 'loglik', tau DESC, measure"
 
 /* Values below -2 are drawn at -2, marked as beyond it. */
 #define GAP                                                                    \
@@ -324,20 +305,6 @@ const kv_figure kv_figures_answers[] = {
      .panels =
          KV_PANELS("share_mean", "loglik_token", KV_SHARE(BYTES),
                    KV_LINEAR("log-likelihood, nats a token"), "Log-likelihood"),
-     .closed = true},
-    {"ranks", "Which measure ranks the answers", RANKS,
-     "Kendall's tau-b of each open-loop measure with the answers, over pairs "
-     "of methods that got the same prompts at the same bytes. Each measure is "
-     "turned so that more is better: 1 is the same order, 0 none. Lines: 95 % "
-     "intervals, 1.96 standard deviations of bootstrap resamples of the "
-     "prompts; none with fewer than 5 prompts. A percentile of a measure is "
-     "shown only if it ranks better than the mean. *: only tasks that have the "
-     "measure. `kvreport rank` says which two differ.",
-     .mark = KV_POINTS,
-     .panels = {.across = KV_LINEAR("Kendall's tau-b"),
-                .title = "What ranks the answers"},
-     .data = "SELECT * FROM ranked_shown ORDER BY model, answer <> 'loglik', "
-             "answer, tau DESC, measure",
      .closed = true},
     {.id = NULL}};
 
