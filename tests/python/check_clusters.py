@@ -239,6 +239,9 @@ def check_numbers(rows, name, base, others, more=()):
             assert near(row["margin_holm"], level[at[1]], 1e-6), (row, level)
         can = detectable(int(x.equal + 1e-6), len(tests), x.square)
         assert near(row["detects"], can, 1e-6), (row, can)
+        k = normal.inv_cdf(1 - 0.025 / len(tests)) + normal.inv_cdf(0.8)
+        more = k * k * x.variance * x.equal / x.mean**2
+        assert near(row["needed"], more, 1e-6), (row, more)
 
 
 METHODS = {"x": 0.8, "v": 0.77, "y": 0.5, "z": 0.3}
