@@ -192,7 +192,9 @@ kv_rc kv_meta_answers(const char *file, const kv_st *s, int n_tokens, int *n,
 
 kv_rc kv_meta_answer_by(const char *file, const kv_st *s, kv_err *e) {
   const char *by = kv_st_meta(s, "answer_by");
-  if (!by || !strcmp(by, "model") || !strcmp(by, "user")) return KV_OK;
+  if (!by || !strcmp(by, "model") || !strcmp(by, "user") ||
+      !strcmp(by, "recorder")) /* earlier versions' word for user */
+    return KV_OK;
   return tell(file, "answer_by", "must be model or user", e);
 }
 
