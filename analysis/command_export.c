@@ -104,14 +104,14 @@ static int put_samples(sqlite3 *db, const kv_args *a) {
                  "no text of an answer is stored in %s; `kvreplay evaluate "
                  "--again` adds texts to its rows",
                  a->files.item[0]);
-  else if (lacking > 0)
-    kv_tell(KV_EXIT_OK, "%.0f answers have no stored text and are left out",
-            lacking);
   if (!rc) rc = make_folder(a->samples);
   for (int r = 0, end; r < g.rows && !rc; r = end) {
     end = kv_grid_end(&g, r, "folder file");
     rc = put_file(a, &g, r, end);
   }
+  if (!rc && lacking > 0)
+    kv_tell(KV_EXIT_OK, "%.0f answers have no stored text and are left out",
+            lacking);
   kv_grid_free(&g);
   return rc;
 }

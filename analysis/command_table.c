@@ -21,6 +21,10 @@
   "p error, p mass: of prompt rows after the first chunk (prefill=N): the "    \
   "error of their output, and the exact mass of what they attend to. Empty: "  \
   "the prompt was read whole, and no row loses any."
+#define BY_USER                                                                \
+  KV_SHEET_BY_USER                                                             \
+  ": the model itself does not give the marked answer (answer_by is user). "   \
+  "There needle says little about what the model would answer."
 #define AT_BUDGET "method || iif(asked = '', '', ' at ' || asked)"
 /* Methods that lack an answer, by reason. */
 #define LACKING                                                                \
@@ -128,12 +132,19 @@ static int put_notes(sqlite3 *db, const kv_args *a, const kv_sheet *s,
   return rc ? rc : put_said(db, LACKING, LACKED, w, "GROUP BY reason", f);
 }
 
+static bool has_text(const kv_grid *g, const char *text) {
+  for (int i = 0; i < g->rows * g->columns; i++)
+    if (g->value[i].text && strstr(g->value[i].text, text)) return true;
+  return false;
+}
+
 static void put_words(const kv_sheet *s, const kv_grid *g, FILE *f) {
   if (!s->words) return;
   fputs("\n", f);
   kv_help_wrap(f, 0, 0, s->words);
   if (kv_grid_column(g, KV_SHEET_P_ERROR) >= 0) kv_help_wrap(f, 0, 0, PROMPTS);
   if (s->more) kv_help_wrap(f, 0, 0, s->more);
+  if (has_text(g, KV_SHEET_BY_USER)) kv_help_wrap(f, 0, 0, BY_USER);
   if (s->answers || s->bytes) return;
   kv_help_wrap(f, 0, 0, KV_SAY_RANK);
   kv_help_wrap(

@@ -63,12 +63,10 @@ sample AS MATERIALIZED
       || ',' || nl || '"context": ' || json_quote(context)
       || ',' || nl || '"request_digest": ' || json_quote(request_digest)
       || char(10) || '}' AS doc
-    FROM numbered JOIN named USING (cell) WHERE stored)
-  ORDER BY folder, task, doc_id),
+    FROM numbered JOIN named USING (cell) WHERE stored)),
 whole AS
   (SELECT folder, name, model_digest, task, count(*) AS n,
-    avg(exact) AS contains, avg(equal) AS equal,
-    sha256(group_concat(doc_hash || prompt_hash || target_hash, '')) AS hash
+    avg(exact) AS contains, avg(equal) AS equal
   FROM sample GROUP BY folder, task)
 SELECT folder, 'samples_' || file_name(task) || '_' || date || '.jsonl' AS file,
   doc_id AS n, json_object('doc_id', doc_id, 'doc', json(doc),
@@ -93,7 +91,6 @@ SELECT folder, 'results_' || date || '.json', 0, json_object('results',
     (SELECT count(*) FROM question q WHERE q.task = w.task
       AND q.model_digest = w.model_digest), 'effective', n)),
   'config', json_object('model', 'kvreplay', 'model_args', name),
-  'task_hashes', json_group_object(task, hash),
   'model_name', name, 'model_name_sanitized', folder), NULL
 FROM whole w, day GROUP BY folder
 ORDER BY folder, file, n;

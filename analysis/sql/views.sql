@@ -66,7 +66,7 @@ SELECT t.name AS trace, r.prompt_len, r.observe, t.n_tokens, r.method, r.spec,
   -- each column: @T.@C,
   r.confirmations, coalesce(r.confirmed, 0) AS confirmed,
   r.by_whom, r.conflicts, r.arithmetic, r.code, r.params, r.journal, r.state,
-  r.output, r.identity, t.request, r.key, r.age
+  r.output, r.identity, t.request, t.answer_by, r.key, r.age
 FROM aged r JOIN trace t USING (identity) JOIN ask a USING (run_id)
   LEFT JOIN counted n USING (run_id)
   LEFT JOIN measured m USING (run_id)

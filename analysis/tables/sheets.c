@@ -22,14 +22,16 @@ const char *const kv_sheet_optional[] = {
 #define MEAN(column, heading, ...)                                             \
   ", about(" #column ", " #column "_se) AS '" heading "'"
 #define CELLS                                                                  \
-  PLACE                                                                        \
+  "trace || iif(answer_by = 'user', '" KV_SHEET_BY_USER "', '') || iif("       \
+  "observe = 'recorded', '', ', ' || observe) AS trace"                        \
   ", method, asked, budget, status, kept, bytes_end AS 'end B'" BYTES          \
   KV_SHOWN_EACH(                                                               \
       CELL) ", CASE WHEN conflicts THEN 'CONFLICT'"                            \
             " WHEN status IN ('refused', 'failed') THEN reason" CHECKED
 #define MEANS                                                                  \
   "method, asked, traces || iif(traces = traces_all, '', ' of ' ||"            \
-  " traces_all || iif(traces, ' *', '')) AS traces, about(kept, kept_se)"      \
+  " traces_all || iif(traces, ' *', '')) || iif(by_user, '" KV_SHEET_BY_USER   \
+  "', '') AS traces, about(kept, kept_se)"                                     \
   " AS kept, share(share_end, share_end_se) AS 'end', share(kr, kr_se) AS"     \
   " 'mean', share(share_read, share_read_se) AS 'read', share(share_scanned,"  \
   " share_scanned_se) AS scan" KV_SHOWN_EACH(                                  \

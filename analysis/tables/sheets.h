@@ -13,6 +13,8 @@
 #define KV_SHEET_PLACE                                                         \
   "trace || iif(observe = 'recorded', '', ', ' || observe) AS trace"
 #define KV_SHEET_P_ERROR "p error"
+/* After a trace whose marked answer the model does not give itself. */
+#define KV_SHEET_BY_USER "\u2020"
 /* Log-likelihood of answers per token, marked if some questions have only the
  * sum; in older rows the sum, marked. */
 #define KV_SHEET_LOGLIK                                                        \
