@@ -16,14 +16,16 @@
 
 static const char *const titles[] = {
     "Equal bytes stored, shares of dense's on average over decode steps:",
-    "Equal bytes read and scanned, shares of what dense reads:"};
+    "Equal bytes read and scanned, shares of what dense reads:",
+    "Right answers, with 95 % intervals:"};
+enum { STORED, READ, RIGHT };
 
-static int write_table(sqlite3 *db, const kv_answer *a, int reads, FILE *f) {
+static int write_table(sqlite3 *db, const kv_answer *a, int which, FILE *f) {
   kv_grid g;
-  int rc = kv_answer_ask(db, a, reads, &g);
+  int rc = kv_answer_ask(db, a, which == READ, &g);
   if (rc || !g.rows) return rc;
   fputs("\n", f);
-  kv_help_wrap(f, 0, 0, titles[reads]);
+  kv_help_wrap(f, 0, 0, titles[which]);
   kv_grid_write(&g, KV_TABLE, f);
   kv_grid_free(&g);
   return KV_EXIT_OK;
@@ -36,8 +38,8 @@ static int write_words(sqlite3 *db, const kv_answer *a, FILE *f) {
   kv_help_wrap(f, 0, 0, said);
   kv_answer_say_fewest(a, said);
   if (*said) kv_help_wrap(f, 0, 0, said);
-  for (int reads = 0; reads < 2 && !rc; reads++)
-    rc = write_table(db, a, reads, f);
+  for (int which = STORED; which <= READ && !rc; which++)
+    rc = write_table(db, a, which, f);
   if (!a->sizes || rc) return rc;
   fputs("\n", f);
   kv_help_wrap(f, 0, 0, kv_answer_marks);
@@ -52,21 +54,15 @@ typedef struct found {
 
 static int write_closed(sqlite3 *db, const found *x, FILE *f) {
   char said[KV_ANSWER_SAID];
-  kv_grid g;
   kv_closed_say(&x->closed, said);
   if (!*said) return KV_EXIT_OK;
   for (char *rest = said, *line; (line = strsep(&rest, "\n"));)
     kv_help_wrap(f, 0, 0, line);
-  int rc = kv_answer_ask(db, &x->closed.a, false, &g);
-  if (rc) return rc;
+  int rc = write_table(db, &x->closed.a, RIGHT, f);
   fputs("\n", f);
-  if (g.rows) kv_help_wrap(f, 0, 0, "Right answers, with 95 % intervals:");
-  kv_grid_write(&g, KV_TABLE, f);
-  kv_grid_free(&g);
-  if (x->open.sizes)
-    fputs("\nBy attention in recorded traces:\n", f);
-  else
-    kv_help_wrap(f, 0, 0, kv_answer_marks);
+  kv_help_wrap(f, 0, 0,
+               x->open.sizes ? "By attention in recorded traces:"
+                             : kv_answer_marks);
   return rc;
 }
 

@@ -353,6 +353,10 @@ static int compare(sqlite3 *db, const kv_args *a, lines *l) {
   bool any = false;
   const kv_compared *by;
   int rc = find_measure(db, a, &by);
+  if (!rc && a->margin && !by->points)
+    rc = kv_tell(KV_EXIT_USAGE,
+                 "--margin is in points of exact_match or needle, not of %s",
+                 by->name);
   l->margin = a->margin ? a->margin / 100.0 : KV_MARGIN;
   if (!rc) rc = kv_compare_rows_find(db, by, a->at, &l->x);
   if (!rc) rc = kv_compare_rows_name(&l->x, a->method, &l->method);

@@ -170,9 +170,15 @@ static const char *const answer_notes[] = {
     "The measure is needle if traces mark their answer, otherwise "
     "output_abs_p99; these rank right answers best.",
     "With 8 traces or more, the best method of each size is compared with each "
-    "other one, as by kvreplay compare with Holm's correction within the size. "
+    "other one, as by kvreplay compare, with Holm's correction for all sizes. "
     "Methods that cannot be told from the best are named. With fewer traces "
-    "only means are compared.",
+    "only means are compared. There is no verdict by a measure that does not "
+    "place random below oracle-evict.",
+    "If the database has evaluations, right answers come first, for any kind "
+    "of budget. Methods at a budget in entries are compared if their bytes are "
+    "within 10 % of the median. Only tasks of which dense answers 60 % count, "
+    "each with equal weight. Brackets: Wilson's interval where each context "
+    "has one question, otherwise 95 % of 10,000 bootstrap means of contexts.",
     NULL};
 
 static const kv_command answer = {
@@ -227,19 +233,26 @@ static const kv_command history = {
         {"kvreplay history results.db", "the newest code last"}, {NULL, NULL}}};
 
 static const char *const compare_notes[] = {
-    "The unit is a trace, or an item that a model was asked. A pair is its two "
-    "values. The verdict is p < .05 of the two-sided sign-flip test, after "
-    "Holm's correction for all comparisons of the call. The test uses all 2^n "
-    "flips of up to 16 traces, otherwise 10,000 random flips. Below 8 traces "
-    "there is no verdict. The interval is from 10,000 bootstrap means and does "
-    "not decide; below 5 traces there is none.",
+    "The unit is a trace, or a question that a model was asked. A pair is its "
+    "two values. Questions about one context depend on each other: they are "
+    "flipped and drawn together. Several tasks have equal weight. The verdict "
+    "is p < .05 of the two-sided sign-flip test, after Holm's correction for "
+    "all tests of the call. The test uses all 2^n flips of up to 16 traces or "
+    "contexts, otherwise 10,000 random flips. Below 8 there is no verdict. The "
+    "interval is from 10,000 bootstrap means and does not decide; below 5 "
+    "there is none.",
+    "A tie does not show that A is as good. `less than 5 points worse` is a "
+    "test of its own, one-sided (Tango's score test and the rule of three). It "
+    "needs 59 contexts, more with several tests. `contexts detect` is the "
+    "difference that is found with 80 % probability.",
     "The number of traces needed is (z + 0.84)^2 times the variance of the "
     "differences over their squared mean. That gives 80 % power at a two-sided "
     "5 % over the number of comparisons at equal bytes (z is 1.96 for one, "
     "2.50 for 4).",
     "Rows whose bytes differ by more than 10 % are not compared. The bytes are "
     "the mean, those held at the end for end:, and those read and scanned for "
-    "read:.",
+    "read:. There is no verdict by a measure that does not place random below "
+    "oracle-evict at these bytes; the column `checked` says whether both ran.",
     NULL};
 
 static const kv_command compare = {

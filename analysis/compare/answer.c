@@ -201,7 +201,6 @@ static void sort_rows(kv_answer_size *z) {
 static bool compare(kv_answer_size *z, kv_pairs *pairs, double **p, int *m) {
   bool can = z->best >= 0 && z->contexts >= KV_PAIRS_LEAST &&
              z->trust != KV_TRUST_REFUSED;
-  kv_paired found;
   z->margin = NAN;
   for (int i = 0; can && i < z->n; i++) {
     kv_answer_row *r = &z->row[i];
@@ -209,22 +208,35 @@ static bool compare(kv_answer_size *z, kv_pairs *pairs, double **p, int *m) {
     bool rival = i != z->best && r->place == KV_ANSWER_EQUAL && !r->baseline;
     if (!dense && !rival) continue;
     kv_compare_rows_pair(&z->x, z->row[z->best].variant, r->variant, pairs);
-    if (!pairs->n || !kv_paired_find(pairs->n, pairs->c, &found)) return false;
+    if (!pairs->n || !kv_paired_find(pairs->n, pairs->c, &r->found))
+      return false;
     z->tests += rival;
-    if (rival) {
-      r->p = found.p;
-      z->detects = fmax(z->detects, found.square); /* for now, its square */
-    } else if (kv_paired_margin_least(&found, KV_MARGIN) < KV_LEVEL) {
-      z->margin = kv_paired_margin(&found, KV_MARGIN);
-    } else {
+    if (rival)
+      r->p = r->found.p;
+    else if (kv_paired_margin_least(&r->found, KV_MARGIN) < KV_LEVEL)
+      z->margin = kv_paired_margin(&r->found, KV_MARGIN);
+    else
       continue;
-    }
     p[(*m)++] = rival ? &r->p : &z->margin;
   }
   return true;
 }
 
-/* Marks methods that are not significantly worse than the best. */
+/* Marks methods that are not significantly worse than the best, after m tests
+ * at all sizes. */
+static void conclude(kv_answer_size *z, int m) {
+  z->able = true;
+  for (int i = 0; i < z->n; i++) {
+    kv_answer_row *r = &z->row[i];
+    r->alike = i == z->best || r->p >= KV_LEVEL;
+    if (isnan(r->p)) continue;
+    z->able = z->able && r->found.p_least * m < KV_LEVEL;
+    double least =
+        kv_paired_detectable((int)(r->found.equal + 1e-6), m, r->found.square);
+    if (r->alike) z->detects = fmax(z->detects, least);
+  }
+}
+
 static bool tell_apart(kv_answer *a) {
   size_t n = 1, rows = 1;
   for (int i = 0; i < a->sizes; i++) {
@@ -237,14 +249,7 @@ static bool tell_apart(kv_answer *a) {
   for (int i = 0; i < a->sizes && good; i++)
     good = compare(&a->size[i], &pairs, p, &a->tests);
   if (good) kv_paired_holm(a->tests, p);
-  for (int i = 0; i < a->sizes && good; i++) {
-    kv_answer_size *z = &a->size[i];
-    int k = z->contexts;
-    z->detects = kv_paired_detectable(k, a->tests, z->detects);
-    z->able = k > KV_FLIPS_EXACT || 2.0 / (1 << k) * a->tests < KV_LEVEL;
-    for (int j = 0; j < z->n; j++)
-      z->row[j].alike = j == z->best || z->row[j].p >= KV_LEVEL;
-  }
+  for (int i = 0; i < a->sizes && good; i++) conclude(&a->size[i], a->tests);
   free(pairs.c);
   free(p);
   return good;
@@ -426,12 +431,11 @@ static void put_missing(text *t, const kv_answer_size *z) {
 
 /* The number of traces, and whether they give a verdict. */
 static void put_verdict(text *t, const kv_answer *a) {
-  int few = a->size[0].traces, weak = 0, unknown = 0;
+  int few = a->size[0].traces, weak = 0;
   for (int i = 0; i < a->sizes; i++) {
     const kv_answer_size *z = &a->size[i];
     if (z->traces < few) few = z->traces;
     weak += z->tests && !z->able;
-    unknown += z->tests && z->trust == KV_TRUST_UNKNOWN;
   }
   if (few < KV_PAIRS_LEAST)
     put(t,
@@ -444,15 +448,23 @@ static void put_verdict(text *t, const kv_answer *a) {
         "< .05 of sign flips)",
         few);
   if (weak) put(t, " (too few for as many comparisons, at %d sizes)", weak);
+}
+
+/* Where the measure was not checked against random, or fails. */
+static void put_trust(text *t, const kv_answer *a) {
+  int unknown = 0;
+  for (int i = 0; i < a->sizes; i++) {
+    const kv_answer_size *z = &a->size[i];
+    unknown += z->tests && z->trust == KV_TRUST_UNKNOWN;
+    if (z->trust == KV_TRUST_REFUSED)
+      put(t, " No verdict at %s: %s does not place random below oracle-evict.",
+          z->x.at, a->by->name);
+  }
   if (unknown)
     put(t,
-        ". Whether %s places random below oracle-evict was not checked at "
-        "%d size%s, where they did not both run",
-        a->by->name, unknown, unknown == 1 ? "" : "s");
-  for (int i = 0; i < a->sizes; i++)
-    if (a->size[i].trust == KV_TRUST_REFUSED)
-      put(t, ". No verdict at %s: %s does not place random below oracle-evict",
-          a->size[i].x.at, a->by->name);
+        " Not checked at %d size%s: whether %s places random below "
+        "oracle-evict.",
+        unknown, unknown == 1 ? "" : "s", a->by->name);
 }
 
 static void say_unequal(text *t) {
@@ -480,6 +492,7 @@ void kv_answer_say(const kv_answer *a, char out[KV_ANSWER_SAID]) {
     put_missing(&t, &a->size[i]);
   }
   put(&t, ".");
+  put_trust(&t, a);
   if (a->repeated.rows) put(&t, " %s", kv_grid_text(&a->repeated, 0, "said"));
 }
 

@@ -42,8 +42,8 @@ typedef struct kv_answer_row {
   double value;  /* mean of the measure over them, of several tasks the mean of
                     their means; NaN: none */
   double low, high; /* its 95 % interval; NaN: none */
-  double p; /* of the comparison with the best, after Holm's correction; NaN:
-               not compared */
+  kv_paired found;  /* the best against it, if compared */
+  double p;         /* of that, after Holm's correction; NaN: not compared */
   double share;    /* bytes held, or read and scanned, as a share of dense: mean
                       over the size's traces that it ran on. NONE: of its
                       smallest value, on the trace where that is largest. NaN:

@@ -21,13 +21,17 @@ void kv_closed_free(kv_closed *c) {
 
 enum { NAMED = 6 }; /* methods named before "and 2 more" */
 
-/* "15 % right [10, 17]", or of one task "31 [26, 34]", a count. */
+/* "keydiff 15 % right [10, 17]", or of one task "kivi answers 31 [26, 34]". */
 static void say_value(FILE *f, const kv_answer_size *z, const kv_answer_row *r,
-                      const char *right) {
-  double unit = z->tasks == 1 ? r->traces : 100;
-  fprintf(f, "%s %.0f%s", r->method, unit * r->value,
-          z->tasks == 1 ? "" : right);
-  if (z->tasks == 1 && r->traces < z->traces) fprintf(f, " of %d", r->traces);
+                      bool first) {
+  bool one = z->tasks == 1;
+  double unit = one ? r->traces : 100;
+  fprintf(f, "%s%s %.0f%s", r->method, one && first ? " answers" : "",
+          unit * r->value,
+          one     ? ""
+          : first ? " % right"
+                  : " %");
+  if (one && r->traces < z->traces) fprintf(f, " of %d", r->traces);
   if (!isnan(r->low))
     fprintf(f, " [%.0f, %.0f]", unit * r->low, unit * r->high);
   if (r->place == KV_ANSWER_OWN && strcmp(r->method, "dense"))
@@ -56,7 +60,7 @@ static int say_rows(FILE *f, const kv_answer_size *z, which w,
     if (w >= BETTER)
       fputs(r->method, f);
     else
-      say_value(f, z, r, n == 1 ? " % right" : " %");
+      say_value(f, z, r, n == 1);
   }
   if (n > NAMED) fprintf(f, " and %d more", n - NAMED);
   return n;
@@ -75,7 +79,7 @@ static void say_size(FILE *f, const kv_closed *c, int i) {
   for (int k = 0; k < z->n; k++)
     if (!strcmp(z->row[k].method, "dense") && z->row[k].traces) {
       fputs("; ", f);
-      say_value(f, z, &z->row[k], " %");
+      say_value(f, z, &z->row[k], false);
     }
   fputs(".", f);
 }

@@ -65,8 +65,8 @@ def put_question(db, draw, task, item, number):
         x["bytes.mean"] = 1000.0 * more * (2 if budget == "mean:50%" else 1)
         row = (digest("e", question, method, budget), question, digest("p"),
                method, "mean" if budget else "", budget, method, digest("a"))
-        at = db.execute("INSERT INTO evaluation VALUES (NULL,?,?,?,?,1,'',3,"
-                        "?,?,?,'','ok','',?,NULL,NULL)", row).lastrowid  # fmt: skip
+        at = db.execute("INSERT INTO evaluation VALUES (NULL,?,?,?,?,1,'',3,?,"
+                        "?,?,'','ok','',?,NULL,NULL)", row).lastrowid
         db.executemany("INSERT INTO evaluated VALUES (?,?,?)",
                        [(at, name, value) for name, value in x.items()])
 
