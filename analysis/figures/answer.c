@@ -214,42 +214,15 @@ static int write_closed(const kv_page *p, const kv_figure *f) {
 
 /* --- which method is best on recorded attention --------------------------- */
 
-/* A row per method, a column per size. */
-static int write_table(const kv_page *p, const kv_answer *a, bool reads) {
-  kv_grid g;
-  int rc = kv_answer_ask(p->db, a, reads, &g);
-  if (rc || !g.rows) return rc;
-  fprintf(p->f, "<figure class=\"half\"><h3>Equal bytes %s</h3>\n",
-          reads ? "read and scanned" : "stored");
-  kv_page_table(p, &g, reads ? "By bytes read" : "By bytes stored", NULL);
-  fputs("</figure>\n", p->f);
-  kv_grid_free(&g);
-  return KV_EXIT_OK;
-}
-
-static int write_tables(const kv_page *p, const kv_answer *a) {
-  int rc = KV_EXIT_OK;
-  fputs("<details><summary>All methods at all sizes</summary><div "
-        "class=\"halves\">\n",
-        p->f);
-  for (int reads = 0; reads < 2 && !rc; reads++) rc = write_table(p, a, reads);
-  fputs("</div>\n", p->f);
-  paragraph(p, "soft", kv_answer_marks);
-  fputs("</details>\n", p->f);
-  return rc;
-}
-
-/* The plots only in a database without answers of a model. */
+/* The plots fold in a database that also has answers of a model. */
 static int write_open(const kv_page *p, const kv_answer *a) {
   char said[KV_ANSWER_SAID];
-  int rc = KV_EXIT_OK;
-  if (!a->sizes && p->answers) return rc;
+  if (!a->sizes && p->answers) return KV_EXIT_OK;
   kv_answer_say(a, said);
   paragraphs(p, said);
-  if (!a->sizes) return rc;
-  if (!p->answers)
-    rc = write_plots(p, PLOTTED("answered_at"), a->by->name, false, "traces");
-  if (!rc) rc = write_tables(p, a);
+  if (p->answers) fputs("<details><summary>At each size</summary>\n", p->f);
+  int rc = write_plots(p, PLOTTED("answered_at"), a->by->name, false, "traces");
+  if (p->answers) fputs("</details>\n", p->f);
   kv_answer_say_fewest(a, said);
   paragraph(p, "", said);
   return rc;

@@ -49,103 +49,46 @@ int kv_page_find_answers(kv_page *p) {
 
 /* A point for each of the two, and a line between them. */
 #define MIRRORS                                                                \
-  "WITH shown AS (" KV_PICTURED(                                               \
-      "mirrors") "), points AS (SELECT *, 0 AS nth,"                           \
-                 " 'more bits for keys' AS series, pair AS own, output_error " \
-                 "AS x,"                                                       \
-                 " mirror_error AS high, kr AS bytes FROM shown UNION ALL "    \
-                 "SELECT *, 1,"                                                \
-                 " 'more bits for values', mirror, mirror_error, NULL, "       \
-                 "mirror_kr FROM shown)"                                       \
-                 " SELECT method, " AT                                         \
-                 " || ', ' || pair || ' and ' || mirror AS name, nth,"         \
-                 " series, x, iif(high IS NULL, NULL, x) AS low, high, "       \
-                 "confirmed,"                                                  \
-                 " printf('%.3g, %.3g', output_error, mirror_error) AS note,"  \
-                 " printf('%s %s: output error %.3g at %.3g%% of dense''s "    \
-                 "bytes',"                                                     \
-                 " substr(method, 1, 76), own, x, 100 * bytes) AS tip FROM "   \
-                 "points"                                                      \
-                 " ORDER BY method, basis, kr DESC, asked, pair, nth"
+  "WITH shown AS (SELECT * FROM mirrors" KV_PICTURED "), points AS (SELECT *," \
+  " 0 AS nth, 'more bits for keys' AS series, pair AS own, output_error AS x," \
+  " mirror_error AS high, kr AS bytes FROM shown UNION ALL SELECT *, 1, 'more" \
+  " bits for values', mirror, mirror_error, NULL, mirror_kr FROM shown)"       \
+  " SELECT method, " AT " || ', ' || pair || ' and ' || mirror AS name, nth,"  \
+  " series, x, iif(high IS NULL, NULL, x) AS low, high, confirmed,"            \
+  " printf('%.3g, %.3g', output_error, mirror_error) AS note, printf('%s %s:"  \
+  " output error %.3g at %.3g%% of dense''s bytes', substr(method, 1, 76),"    \
+  " own, x, 100 * bytes) AS tip FROM points ORDER BY method, basis, kr DESC,"  \
+  " asked, pair, nth"
 
 /* A kind of bytes as a bar, and the pages as a point. */
-#define KIND(nth, column, name)                                                \
-  " UNION ALL SELECT *, " nth ", '" name "', " column " FROM shown"
 #define CHARGED                                                                \
-  "WITH shown AS (" KV_PICTURED(                                               \
-      "charged") "), items AS (SELECT *, 0 AS nth,"                            \
-                 " 'K and V, or their codes' AS series, codes AS x FROM "      \
-                 "shown" KIND("1", "metadata",                                 \
-                              "metadata: scales, minima, positions, weights")  \
-                     KIND("2", "columns", "numbers of the method, an entry")   \
-                         KIND("3", "side", "other memory of the method")       \
-                             KIND("4", "slack", "held and unused")             \
-                                 KIND("5", "unified",                          \
-                                      "in unified pages, "                     \
-                                      "all that these "                        \
-                                      "hold") ") SELECT "                      \
-                                              "method, " AT " AS name, "       \
-                                              "nth, "                          \
-                                              "series, "                       \
-                                              "nth < 5 AS "                    \
-                                              "bar, x,"                        \
-                                              " 1 AS "                         \
-                                              "confirmed, "                    \
-                                              "printf('%."                     \
-                                              "1f%%, all "                     \
-                                              "%.1f%%', "                      \
-                                              "100 * "                         \
-                                              "codes,"                         \
-                                              " 100 * "                        \
-                                              "everything)"                    \
-                                              " AS note, "                     \
-                                              "printf('%s,"                    \
-                                              " %s: "                          \
-                                              "%.3g%% of "                     \
-                                              "dense',"                        \
-                                              " substr("                       \
-                                              "method, 1, "                    \
-                                              "76), "                          \
-                                              "iif(nth < "                     \
-                                              "5, series, "                    \
-                                              "'in "                           \
-                                              "unified "                       \
-                                              "pages'), "                      \
-                                              "100 * x)"                       \
-                                              " AS tip "                       \
-                                              "FROM items "                    \
-                                              "WHERE x > 0"                    \
-                                              " ORDER BY "                     \
-                                              "everything "                    \
-                                              "DESC, "                         \
-                                              "method, "                       \
-                                              "basis, "                        \
-                                              "asked, nth"
+  "WITH items AS (SELECT *, CASE nth WHEN 0 THEN codes WHEN 1 THEN metadata"   \
+  " WHEN 2 THEN columns WHEN 3 THEN side WHEN 4 THEN slack ELSE unified END"   \
+  " AS x FROM charged, (SELECT 0 AS nth, 'K and V, or their codes' AS series"  \
+  " UNION ALL VALUES (1, 'metadata: scales, minima, positions, weights'), (2," \
+  " 'numbers of the method, an entry'), (3, 'other memory of the method'),"    \
+  " (4, 'held and unused'), (5, 'in unified pages, all that these"             \
+  " hold'))" KV_PICTURED ") SELECT method, " AT " AS name, nth, series, nth <" \
+  " 5 AS bar, x, 1 AS confirmed, printf('%.1f%%, all %.1f%%', 100 * codes,"    \
+  " 100 * everything) AS note, printf('%s, %s: %.3g%% of dense',"              \
+  " substr(method, 1, 76), iif(nth < 5, series, 'in unified pages'), 100 * x)" \
+  " AS tip FROM items WHERE x > 0 ORDER BY everything DESC, method, basis,"    \
+  " asked, nth"
 
 /* A bar per cell, and a mark for each layout. */
 #define UTILISED                                                               \
-  "WITH shown AS (" KV_PICTURED(                                               \
-      "utilised") "), items AS (SELECT DISTINCT"                               \
-                  " method, basis, asked, utilisation, overall, fullest, 1 "   \
-                  "AS bar, 9 AS nth,"                                          \
-                  " 'utilisation' AS series, utilisation AS x, 0 AS "          \
-                  "confirmed FROM shown"                                       \
-                  " UNION ALL SELECT method, basis, asked, utilisation, "      \
-                  "overall, fullest, 0,"                                       \
-                  " dense_rank() OVER (ORDER BY layout) - 1, layout || ': "    \
-                  "slots used', used,"                                         \
-                  " confirmed FROM shown) SELECT method, " AT                  \
-                  " AS name, nth, series, bar, x,"                             \
-                  " confirmed, printf('%.1f%% of %.1f%%', 100 * overall, 100 " \
-                  "* fullest) AS"                                              \
-                  " note, iif(bar, printf('%s: utilisation %.3g%%', "          \
-                  "substr(method, 1, 76),"                                     \
-                  " 100 * x), printf('%s, %s: %.3g%% of slots used', "         \
-                  "substr(method, 1, 76),"                                     \
-                  " replace(series, ': slots used', ''), 100 * x)) AS tip "    \
-                  "FROM items"                                                 \
-                  " ORDER BY utilisation DESC, method, basis, asked, bar "     \
-                  "DESC, nth"
+  "WITH shown AS (SELECT * FROM utilised" KV_PICTURED "), items AS (SELECT"    \
+  " DISTINCT method, basis, asked, utilisation, overall, fullest, 1 AS bar, 9" \
+  " AS nth, 'utilisation' AS series, utilisation AS x, 0 AS confirmed FROM"    \
+  " shown UNION ALL SELECT method, basis, asked, utilisation, overall,"        \
+  " fullest, 0, dense_rank() OVER (ORDER BY layout) - 1, layout || ': slots"   \
+  " used', used, confirmed FROM shown) SELECT method, " AT " AS name, nth,"    \
+  " series, bar, x, confirmed, printf('%.1f%% of %.1f%%', 100 * overall, 100"  \
+  " * fullest) AS note, iif(bar, printf('%s: utilisation %.3g%%',"             \
+  " substr(method, 1, 76), 100 * x), printf('%s, %s: %.3g%% of slots used',"   \
+  " substr(method, 1, 76), replace(series, ': slots used', ''), 100 * x)) AS"  \
+  " tip FROM items ORDER BY utilisation DESC, method, basis, asked, bar DESC," \
+  " nth"
 
 /* oracle-topp has no budget and is interpolated between two shares: these
  * attend from few entries to nearly all. */
@@ -154,8 +97,9 @@ int kv_page_find_answers(kv_page *p) {
   "oracle-topp:p=0.9,oracle-topp:p=0.95,oracle-topp:p=0.99"
 
 /* The budgets at which random and the baselines still have to run. */
-static int missing(const kv_page *p) {
+static int missing(const kv_page *p, const kv_figure *f) {
   kv_grid g;
+  (void)f;
   int rc = kv_grid_ask(
       p->db,
       "SELECT file, seen, baseline, group_concat(equal_budget) AS"
@@ -174,9 +118,8 @@ static int missing(const kv_page *p) {
     if (!rc) kv_grid_free(&g);
     return rc;
   }
-  fputs("<details><summary>Cells without a gap: random and their baseline were "
-        "not run at the entries they attend, or one fewer. These commands fill "
-        "them</summary>\n",
+  fputs("<p>Random and their baseline were not run at the entries that these "
+        "cells attend, or one fewer. These commands run them.</p>\n",
         p->f);
   for (int r = 0; r < g.rows; r++) {
     const char *baseline = kv_grid_text(&g, r, "baseline");
@@ -194,7 +137,6 @@ static int missing(const kv_page *p) {
     kv_text_shell_html(p->path, p->f);
     fputs("</code></p>\n", p->f);
   }
-  fputs("</details>\n", p->f);
   kv_grid_free(&g);
   return rc;
 }
@@ -217,21 +159,14 @@ static int missing(const kv_page *p) {
 
 /* `flat`: all squares of a map show this number. */
 #define HEADS                                                                  \
-  "WITH shown AS (" KV_PICTURED(                                               \
-      "heads") ") SELECT traces || ' trace' ||"                                \
-               " iif(traces = 1, '', 's') || ', ' || layers || ' layers of ' " \
-               "|| kv_heads"                                                   \
-               " || ' KV heads recorded' || coalesce(', budget asked: ' || "   \
-               "(SELECT asked"                                                 \
-               " FROM pictured), '') AS heading, method AS panel, asked, "     \
-               "layer, head,"                                                  \
-               " share, iif(round(100 * min(share) OVER map) = round(100 * "   \
-               "max(share) OVER"                                               \
-               " map), 100 * share, NULL) AS flat FROM shown WINDOW map AS "   \
-               "(PARTITION BY"                                                 \
-               " layers, kv_heads, method, asked) ORDER BY layers, kv_heads, " \
-               "method,"                                                       \
-               " asked, layer, head"
+  "WITH shown AS (SELECT * FROM heads" KV_PICTURED ") SELECT traces || '"      \
+  " trace' || iif(traces = 1, '', 's') || ', ' || layers || ' layers of ' ||"  \
+  " kv_heads || ' KV heads recorded' || coalesce(', budget asked: ' ||"        \
+  " (SELECT asked FROM pictured), '') AS heading, method AS panel, asked,"     \
+  " layer, head, share, iif(round(100 * min(share) OVER map) = round(100 *"    \
+  " max(share) OVER map), 100 * share, NULL) AS flat FROM shown WINDOW map AS" \
+  " (PARTITION BY layers, kv_heads, method, asked) ORDER BY layers, kv_heads," \
+  " method, asked, layer, head"
 
 /* Bins of tokens down, moments across; then, set apart, the share shown. */
 #define TOKENS                                                                 \
@@ -334,7 +269,8 @@ const kv_figure kv_figures_cells[] = {
      .panels = {.across = {"gap: 0 is random, 1 is the baseline", 0, 1, false,
                            false},
                 .title = "Gap to its baseline by method"},
-     .data = "SELECT * FROM gap", .below = missing},
+     .data = "SELECT * FROM gap"},
+    {"missing", "Cells without a gap", .write = missing},
     {"heads", "Kept by layer and head", HEADS,
      "Entries that each KV head holds at the end, in percent of all tokens, "
      "averaged over traces; darker is more. Methods without a budget are shown "
@@ -348,7 +284,7 @@ const kv_figure kv_figures_cells[] = {
              .high = 20,
              .least_wide = 150,
              .most_high = 260},
-     .group = "small maps", .data = KV_PICTURED("heads")},
+     .group = "small maps", .data = "SELECT * FROM heads" KV_PICTURED},
     {"pages", "Recall by page size", "SELECT *, method AS panel FROM pages",
      "Take as many tokens with the largest exact scores as the budget allows: "
      "the percentage of them that the method looks at, averaged over layers, "
@@ -406,10 +342,9 @@ const kv_figure kv_figures_cells[] = {
              .most_high = 480},
      .group = "small two", .data = "SELECT * FROM overlap"},
     {"needles", "Needles by depth and length",
-     "SELECT *, method AS panel FROM (" KV_PICTURED(
-         "needles") ") WHERE (SELECT "
-                    "count(DISTINCT depth) > 1 AND count(DISTINCT length) > 1 "
-                    "FROM needles)",
+     "SELECT *, method AS panel FROM needles" KV_PICTURED
+     " AND (SELECT count(DISTINCT depth) > 1 AND count(DISTINCT length) > 1"
+     " FROM needles)",
      "Attention mass on the needle, in percent of dense attention's, averaged "
      "over layers, heads, the answer's steps and traces. Depth: the share of "
      "the prompt before the needle. Darker is better; above 100 a method "
@@ -437,7 +372,7 @@ const kv_figure kv_figures_cells[] = {
      .mark = KV_POINTS,
      .panels = {.across = KV_LOG("output error"),
                 .title = "Output error of formats and their mirrors"},
-     .data = KV_PICTURED("mirrors")},
+     .data = "SELECT * FROM mirrors" KV_PICTURED},
     {"pruning", "Fewer bits, fewer tokens, or both", "SELECT * FROM pruning",
      "Output error against all bytes stored, as a share of the dense cache at "
      "the same step: every token in 8 bits (int8), fewer tokens uncoded, and "
@@ -468,7 +403,7 @@ const kv_figure kv_figures_cells[] = {
      .mark = KV_BARS,
      .panels = {.across = KV_SHARE("bytes at the end, share of dense"),
                 .title = "Bytes held at the end by kind"},
-     .data = KV_PICTURED("charged")},
+     .data = "SELECT * FROM charged" KV_PICTURED},
     {"paged", "Pages over time", "SELECT * FROM paged",
      "Pages that a layout holds after each step, over all layers and KV heads, "
      "from the end of the prompt on; one plot per layout and trace, with its "
@@ -489,7 +424,7 @@ const kv_figure kv_figures_cells[] = {
      .mark = KV_BARS,
      .panels = {.across = KV_SHARE("entries held, share"),
                 .title = "How full lanes are"},
-     .data = KV_PICTURED("utilised")},
+     .data = "SELECT * FROM utilised" KV_PICTURED},
     {"rewritten", "Rewriting against masks", "SELECT * FROM rewritten",
      "Bytes that layouts of regular indices hold after each step, one plot per "
      "cell. A rewritten layout (max) holds both copies during the copy. Has "
