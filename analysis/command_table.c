@@ -144,8 +144,8 @@ static void put_words(const kv_sheet *s, const kv_grid *g, FILE *f) {
   kv_help_wrap(f, 0, 0, s->words);
   if (kv_grid_column(g, KV_SHEET_P_ERROR) >= 0) kv_help_wrap(f, 0, 0, PROMPTS);
   if (s->more) kv_help_wrap(f, 0, 0, s->more);
-  if (has_text(g, KV_SHEET_BY_USER)) kv_help_wrap(f, 0, 0, BY_USER);
   if (s->answers || s->bytes) return;
+  if (has_text(g, KV_SHEET_BY_USER)) kv_help_wrap(f, 0, 0, BY_USER);
   kv_help_wrap(f, 0, 0, KV_SAY_RANK);
   kv_help_wrap(
       f, 0, 0,
