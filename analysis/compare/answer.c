@@ -95,22 +95,18 @@ static sums sums_of(const kv_compare_rows *x, const bool *counts, int variant) {
   return s;
 }
 
-/* Of right answers, Wilson's interval where a context has one question, or all
- * values are alike, which tells a bootstrap nothing. */
 static bool find_mean(const kv_compare_rows *x, kv_pairs *pairs,
                       kv_answer_row *row) {
   kv_paired of;
   kv_compare_rows_pair(x, row->variant, -1, pairs);
   row->value = row->low = row->high = NAN;
   if (!pairs->n) return true;
-  if (!kv_paired_interval(pairs->n, pairs->c, &of)) return false;
+  if (!(x->by->answered ? kv_paired_right(pairs->n, pairs->c, &of)
+                        : kv_paired_interval(pairs->n, pairs->c, &of)))
+    return false;
   row->value = of.mean;
   row->low = of.low;
   row->high = of.high;
-  bool single = of.tasks == 1 && of.n == of.values;
-  if (x->by->answered && of.n >= KV_INTERVAL_LEAST &&
-      (single || of.mean <= 0 || of.mean >= 1))
-    kv_results_wilson(of.mean, of.equal, &row->low, &row->high);
   return true;
 }
 

@@ -97,6 +97,24 @@ bool kv_paired_interval(int n, const kv_cluster *c, kv_paired *out) {
   return true;
 }
 
+void kv_wilson(double x, double n, double *low, double *high) {
+  const double z = 1.959963984540054;
+  double middle = (x + z * z / (2 * n)) / (1 + z * z / n);
+  double half =
+      z / (1 + z * z / n) * sqrt(x * (1 - x) / n + z * z / (4 * n * n));
+  *low = fmax(middle - half, 0);
+  *high = fmin(middle + half, 1);
+}
+
+bool kv_paired_right(int n, const kv_cluster *c, kv_paired *out) {
+  moments(n, c, out);
+  bool single = out->tasks == 1 && out->n == out->values;
+  if (n < KV_INTERVAL_LEAST || !(single || out->mean <= 0 || out->mean >= 1))
+    return kv_paired_interval(n, c, out);
+  kv_wilson(out->mean, out->equal, &out->low, &out->high);
+  return true;
+}
+
 /* --- sign flips ----------------------------------------------------------- */
 
 /* Is the sum as far from 0 as the observed one? Rounding in another order of

@@ -60,6 +60,12 @@ typedef struct kv_paired {
  * kv_paired_interval, at half the cost. */
 bool kv_paired_find(int n, const kv_cluster *c, kv_paired *out);
 bool kv_paired_interval(int n, const kv_cluster *c, kv_paired *out);
+/* The same of right answers, whose values are 0 or 1: Wilson's interval where a
+ * context has one question, or all values are alike, which tells a bootstrap
+ * nothing. */
+bool kv_paired_right(int n, const kv_cluster *c, kv_paired *out);
+/* Wilson's 95 % interval of a share x of n, n > 0. */
+void kv_wilson(double x, double n, double *low, double *high);
 
 /* One-sided p of the hypothesis that the mean is -margin or less, for values
  * from -1 to 1. The larger of two: of Tango's score test, with the larger of

@@ -44,8 +44,6 @@ int kv_results_guard(sqlite3 *db);
 /* Adds the SQL functions that the views call and SQLite lacks (functions.c).
  * Returns 0, or SQLite's code. */
 int kv_results_functions(sqlite3 *db);
-/* Wilson's 95 % interval of a share x of n items, n > 0. */
-void kv_results_wilson(double x, double n, double *low, double *high);
 /* If another process has locked the database, queries wait for a minute, then
  * fail; after half a second it prints a message with path. path outlives db. */
 void kv_results_wait(sqlite3 *db, const char *path);

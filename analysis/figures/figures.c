@@ -204,7 +204,8 @@ static int older(const kv_page *p) {
 
 const kv_figure kv_figures_answers[] = {
     {"answers", "What the model answered",
-     "SELECT *, proportion(exact, items) AS answered," KV_SHEET_LOGLIK
+     "SELECT *, proportion(exact, exact_low, exact_high) AS "
+     "answered," KV_SHEET_LOGLIK
      " AS likely, about(kl, kl_se) AS apart, about(agree, agree_se) AS alike,"
      " CASE WHEN conflicts THEN 'conflict' WHEN questions = 0 THEN"
      " reason WHEN questions < questions_all THEN questions || ' of ' ||"
@@ -214,7 +215,7 @@ const kv_figure kv_figures_answers[] = {
      " ORDER BY place, basis, asked, exact DESC, coalesce(loglik_token,"
      " loglik) DESC, ppl, method",
      "Means over the items of a task, with two standard errors; right answers "
-     "with Wilson's 95 % interval. With fewer than 5 items, neither is shown. "
+     "with a 95 % interval over contexts. With fewer than 5, neither is shown. "
      "Within each budget, most right answers first. Perplexity: minus dense's, "
      "averaged over positions. *: only questions that have a log-likelihood "
      "per token.",

@@ -96,6 +96,25 @@ SELECT m.*, a.dense_exact,
 FROM mean m LEFT JOIN answered a USING (model_digest, platform, task);
 CREATE TEMP TABLE task_mean AS SELECT * FROM task_means LIMIT 0;
 
+-- Intervals of right answers, over contexts; no row below five.
+CREATE TEMP VIEW right_intervals AS
+WITH context AS MATERIALIZED
+  (SELECT model_digest, platform, task, method, basis, target AS asked,
+    sum(value) AS right, count(*) AS n
+  FROM newest_evaluation JOIN evaluated USING (evaluation_id)
+  WHERE status = 'ok' AND name = 'exact'
+  GROUP BY model_digest, platform, task, method, basis, target,
+    coalesce(nullif(context, ''), item)),
+found AS
+  (SELECT model_digest, platform, task, method, basis, asked,
+    right_interval(right, n) AS ends
+  FROM context GROUP BY model_digest, platform, task, method, basis, asked)
+SELECT model_digest, platform, task, method, basis, asked,
+  CAST(substr(ends, 1, instr(ends, ' ')) AS REAL) AS low,
+  CAST(substr(ends, instr(ends, ' ')) AS REAL) AS high
+FROM found WHERE ends IS NOT NULL;
+CREATE TEMP TABLE right_interval AS SELECT * FROM right_intervals LIMIT 0;
+
 CREATE TEMP VIEW answer_means AS
 SELECT m.model, p.torch, p.transformers, p.processor, p.threads, p.dtype,
   m.task, m.method, m.basis, m.asked, m.measure, m.unit, m.mean, m.se, m.items,
@@ -157,7 +176,7 @@ SELECT r.task || l.label AS place, r.model, p.torch, p.transformers,
   p.processor, p.threads, p.dtype, r.task, r.method,
   r.basis, r.asked, r.items, a.items_all, r.questions,
   a.questions_all, w.share_mean, w.share_end, w.share_read,
-  w.exact, w.exact_se, w.loglik_token, w.loglik_token_se, w.loglik,
+  w.exact, w.exact_se, i.low AS exact_low, i.high AS exact_high, w.loglik_token, w.loglik_token_se, w.loglik,
   w.loglik_se, w.token_questions < r.likely AS loglik_some,
   w.kl, w.kl_se, w.agree, w.agree_se, w.ppl, w.dense_exact,
   w.measurable, r.confirmations, r.conflicts, r.reason, r.press,
@@ -166,6 +185,8 @@ FROM row r JOIN whole a USING (model_digest, platform, task)
   JOIN platform p USING (platform)
   JOIN labels l USING (model_digest, platform)
   LEFT JOIN wide w USING (model_digest, platform, task, method, basis, asked)
+  LEFT JOIN right_interval i
+    USING (model_digest, platform, task, method, basis, asked)
 ORDER BY place, w.measurable DESC, r.basis, r.asked, w.exact DESC,
   coalesce(w.loglik_token, w.loglik) DESC, w.ppl, r.method;
 

@@ -51,7 +51,8 @@ const char *const kv_sheet_optional[] = {
 #define ANSWERS                                                                \
   "place AS task, method, asked, questions || iif(questions = questions_all,"  \
   " '', ' of ' || questions_all || ' *') AS questions" HELD                    \
-  ", proportion(exact, items) AS right," KV_SHEET_LOGLIK " AS loglik,"         \
+  ", proportion(exact, exact_low, exact_high) AS right," KV_SHEET_LOGLIK       \
+  " AS loglik,"                                                                \
   " about(kl, kl_se) AS kl, about(agree, agree_se) AS agree, ppl, CASE"        \
   " WHEN conflicts THEN 'CONFLICT' WHEN questions = 0 THEN 'no answer'"        \
   " WHEN measurable = 0 THEN 'not measurable' END AS note"
@@ -121,8 +122,8 @@ const kv_sheet kv_sheet_answers = {
     .columns = ANSWERS,
     .words =
         "Closed loop: the model went on with the method's cache. Means over "
-        "the items of a task, \u00b1: two standard errors. [ ]: Wilson's 95 % "
-        "interval of a share. With fewer than 5 items there is neither. mean, "
+        "the items of a task, \u00b1: two standard errors. [ ]: 95 % interval "
+        "over contexts. With fewer than 5 there is neither. mean, "
         "end: bytes as shares of dense's for the same questions. right: greedy "
         "answers that contain the reference. loglik: of the reference answer, "
         "nats per token (rows of earlier versions: the sum). kl: of the next "
