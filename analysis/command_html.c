@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * kvreport html: one self-contained page, of one database or of two side by
- * side. It begins with the answer and four figures; the rest is folded. No
+ * side. It begins with what a model still answers and its texts, then which
+ * method is best on recorded traces, and four figures; the rest is folded. No
  * network and no time of day: the same databases give the same bytes. Its
  * content security policy allows one style sheet and one script (embed/), by
  * their digests, so that nothing in a database can become more than text.
