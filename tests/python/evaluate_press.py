@@ -125,7 +125,8 @@ def check_defaults(rows):
     got, _ = evaluate(*OPTIONS, "--kvpress-defaults", "-m", ",".join(names),
                       "-b", BUDGET)  # fmt: skip
     specs = [got["asked", 0, DEFAULTS + x, BUDGET]["spec"] for x in names]
-    assert specs == [SNAP, f"ChunkKVPress(press={SNAP}, chunk_length=20)"], specs
+    chunks = f"ChunkKVPress(press={SNAP}, chunk_length=20)"
+    assert specs == [SNAP, chunks], specs
     own, all_by = (x["asked", 0, y + names[0], BUDGET] for x, y in (
         (rows, PREFIX), (got, DEFAULTS)))  # fmt: skip
     assert got["asked", 0, PREFIX + names[0], BUDGET] == own, own

@@ -41,20 +41,11 @@ Work = List[Tuple[Item, Dict[int, List[Ask]]]]
 
 def processor() -> str:
     """The name of this machine's processor."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as f:
-            for line in f:
-                name, _, x = line.partition(":")
-                if name.strip() == "model name":
-                    return x.strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
-
-
-def file_of(where: str) -> str:
-    """The prompts' file name. where: PATH or PATH:LINE."""
-    return re.sub(r":\d+$", "", os.path.basename(where))
+    found, path = None, "/proc/cpuinfo"
+    with contextlib.suppress(OSError), open(path, encoding="utf-8") as f:
+        found = re.search(r"^model name\s*:(.*)", f.read(), re.M)
+    return found[1].strip() if found else (
+        platform.processor() or platform.machine())  # fmt: skip
 
 
 def items_of(
@@ -64,36 +55,31 @@ def items_of(
     """The items, and how many tasks or items are impossible."""
     size, most = known.size, known.most
     found: List[Item] = []
-    bad = 0
+    bad: List[ValueError] = []
+
+    def made(make: Callable[..., Any], *words: Any) -> Any:
+        """What it makes; nothing and a sentence if it cannot."""
+        try:
+            return make(*words)
+        except ValueError as e:
+            bad.append(e)
+            say(str(e))
+            return []
+
     for task in a.tasks:
         of, options = options_of(task)
         known = TASKS[of].options
         if a.depth is not None and "depth" in known and "depth" not in options:
             task = f"{task}:depth={a.depth:g}"
-        try:
-            found += make(task, tokenizer, a.seed, a.items, a.length, name,
-                          size)  # fmt: skip
-        except ValueError as e:
-            bad += 1
-            say(str(e))
-    for prompt in a.prompts:
-        try:
-            found.append(item_of(file_of(prompt.where), name, tokenizer, prompt,
-                                 size))  # fmt: skip
-        except ValueError as e:
-            bad += 1
-            say(str(e))
+        found += made(make, task, tokenizer, a.seed, a.items, a.length, name,
+                      size)  # fmt: skip
+    for x in a.prompts:
+        file = re.sub(r":\d+$", "", os.path.basename(x.where))
+        found += made(lambda *y: [item_of(*y)], file, name, tokenizer, x, size)
     if a.new:
         found = [x.__class__(**{**vars(x), "new": a.new}) for x in found]
-    well = []
-    for x in found[a.shard[0] - 1 :: a.shard[1]]:
-        try:
-            x.check(most)
-            well.append(x)
-        except ValueError as e:
-            bad += 1
-            say(str(e))
-    return well, bad
+    part = found[a.shard[0] - 1 :: a.shard[1]]
+    return [x for x in part if made(x.check, most) is None], len(bad)
 
 
 class Evaluation:

@@ -137,10 +137,7 @@ def limits(name: str) -> tuple[int, int | None]:
     if not more:
         check_model(where)
     config: Any = transformers.AutoConfig
-    try:
-        own = config.from_pretrained(where, **more).get_text_config()
-    except Exception as e:  # of any library that reads it
-        raise ValueError(f"{name}: no configuration: {said(e)}") from e
+    own = config.from_pretrained(where, **more).get_text_config()
     return own.vocab_size, getattr(own, "max_position_embeddings", None)
 
 
