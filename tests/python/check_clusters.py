@@ -239,6 +239,12 @@ def check_numbers(rows, name, base, others, more=()):
             assert near(row["margin_holm"], level[at[1]], 1e-6), (row, level)
         can = detectable(int(x.equal + 1e-6), len(tests), x.square)
         assert near(row["detects"], can, 1e-6), (row, can)
+        k = normal.inv_cdf(1 - 0.025 / len(tests)) + normal.inv_cdf(0.8)
+        more = k * k * x.variance * x.equal / x.mean**2
+        assert near(row["needed"], more, 1e-6), (row, more)
+
+
+METHODS = {"x": 0.8, "v": 0.77, "y": 0.5, "z": 0.3}
 
 
 def check_tasks():
@@ -247,13 +253,13 @@ def check_tasks():
         for item in range(n):
             context = f"{task}{item // 2 if item < 4 else item}"
             for number in range(1 + item % 3):
-                for method, p in ("x", 0.8), ("y", 0.5), ("z", 0.3):
+                for method, p in METHODS.items():
                     for platform in "p", "q":
                         right = {"exact": draw.random() < p}
                         rows.append(Row(task, item, number, context, method,
                                         right, platform=platform))
     name = make("tasks", rows)
-    check_numbers(rows, name, "x", ["y", "z"])
+    check_numbers(rows, name, "x", ["v", "y", "z"])
     for row in ask("answer", name):
         if row["method"] == "z":
             tasks = {t: {} for t in "ab"}
@@ -270,7 +276,7 @@ def check_tasks():
             assert row["contexts"] == str(x.n) and row["tasks"] == "2", row
     wide = [x._replace(item=x.item + 100 * i, context=f"{x.context} {i}")
             for i in range(8) for x in rows if x.platform == "p"]  # fmt: skip
-    check_numbers(wide, make("wide", wide), "x", ["y", "z"])
+    check_numbers(wide, make("wide", wide), "x", ["v", "y", "z"])
 
 
 # --- calibration ------------------------------------------------------------
@@ -340,7 +346,15 @@ def check_margin():
         print(f"{wrong:.3f} of {len(found)} called less than 5 points worse, "
               f"of {contexts} contexts")
         assert len(found) == others and wrong <= 0.07, (contexts, wrong)
+        for row in found[:3] if contexts > 58 else ():
+            x = Paired([[[a.values["exact"] - b.values["exact"]] for a, b in
+                         zip([r for r in rows if r.method == "base"],
+                             [r for r in rows if r.method == row["vs"]])]])
+            assert near(row["margin_p"], x.margin(0.05), 1e-6), row
         (tie,) = compare(name, "base", "-v", "tie")
+        same = Paired([[[0]] * contexts]).margin(0.05)
+        assert near(tie["margin_p"], same, 1e-6), tie
+        assert contexts != 60 or near(same, 0.95**60), same
         less = "; less than 5 points worse" in tie["verdict"]
         assert less == (contexts > 72), tie  # .95^72 < .05 / 2
         (tie,) = compare(name, "base", "-v", "tie", "--margin", "1")
