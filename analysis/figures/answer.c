@@ -26,21 +26,19 @@ static void paragraph(const kv_page *p, const char *class, const char *text) {
  * no baselines, the best first. absent: names of those without a value. */
 #define PLOTTED(table)                                                         \
   "WITH turned AS (SELECT *, value * iif(measure = 'output_abs_p99', -1, 1)"   \
-  " AS good FROM " table                                                       \
-  "), ranked AS (SELECT *, row_number() OVER (PARTITION"                       \
-  " BY basis, asked, baseline ORDER BY good DESC, rank) AS nth, count(*) OVER" \
-  " (PARTITION BY basis, asked, baseline) AS 'of', rank = min(iif(place ="     \
-  " 'equal' AND NOT baseline, rank, NULL)) OVER (PARTITION BY basis, asked)"   \
-  " AS best FROM turned WHERE value IS NOT NULL) SELECT *, iif(size IS NULL,"  \
-  " 'equal entries, -b ' || asked, printf('%.4g %% of the bytes%s', 100 *"     \
-  " size, iif(reads, ' read', ''))) AS heading, traces || iif(measure = "      \
-  "'exact_match', ' questions', ' traces') || iif(tasks > 1,"                  \
-  " ' of ' || tasks || ' tasks', '') || iif(contexts < traces, ', about '"     \
-  " || contexts || ' contexts', '') || iif(verdict = '', '', '; ' || verdict)" \
-  " AS tip, (SELECT group_concat(method, ', ') FROM " table " a WHERE value"   \
-  " IS NULL AND (a.basis, a.asked) = (r.basis, r.asked)) AS absent FROM "      \
-  "ranked"                                                                     \
-  " r WHERE baseline OR nth <= 10 OR nth > r.of - 10 ORDER BY reads, size IS"  \
+  " AS good FROM " table "), ranked AS (SELECT *, row_number() OVER"           \
+  " (PARTITION BY basis, asked, baseline ORDER BY good DESC, rank) AS nth,"    \
+  " count(*) OVER (PARTITION BY basis, asked, baseline) AS 'of', rank ="       \
+  " min(iif(place = 'equal' AND NOT baseline, rank, NULL)) OVER (PARTITION BY" \
+  " basis, asked) AS best FROM turned WHERE value IS NOT NULL) SELECT *,"      \
+  " iif(size IS NULL, 'equal entries, -b ' || asked, printf('%.4g %% of the"   \
+  " bytes%s', 100 * size, iif(reads, ' read', ''))) AS heading, traces ||"     \
+  " iif(measure = 'exact_match', ' questions', ' traces') || iif(tasks > 1, '" \
+  " of ' || tasks || ' tasks', '') || iif(contexts < traces, ', about ' ||"    \
+  " contexts || ' contexts', '') || iif(verdict = '', '', '; ' || verdict) AS" \
+  " tip, (SELECT group_concat(method, ', ') FROM " table " a WHERE value IS"   \
+  " NULL AND (a.basis, a.asked) = (r.basis, r.asked)) AS absent FROM ranked r" \
+  " WHERE baseline OR nth <= 10 OR nth > r.of - 10 ORDER BY reads, size IS"    \
   " NULL, basis, size, asked, good DESC, rank"
 
 typedef struct plot {
