@@ -13,8 +13,8 @@ import os
 import random
 import sys
 
-from kvreplay.evaluate.compose import Composer
-from kvreplay.evaluate.item import Question, item_of
+from kvreplay.evaluate.compose import ENDS, Ask, Composer, Text
+from kvreplay.evaluate.item import Question, context_of, item_of
 from kvreplay.evaluate.tasks import DEPTHS, NAMES, book, make, words
 from kvreplay.record.prompts import read_prompts
 from refusals import refused
@@ -185,9 +185,11 @@ def check_options():
         assert (q.tokens == ()) == (name == "inside")
         assert q.answer == by["after"].questions[0].answer
         check_item(t, x, 1500)
-        assert x.context == by["after"].context and len(x.context) == 16
         assert q.asked in whole and q.asked.startswith("What is the special")
         assert q.reference == q.accept[0], q
+    same = Text("a is 7", (Ask("What is a?", "", "7", ("7",)),))
+    assert {Composer("m", t, 260).item("i", "t", same, x, None).context
+            for x in ENDS} == {context_of("a is 7")}  # fmt: skip
     deep = make("kv:depth=0.25:length=900", t, 1, 3, 1500)
     assert [x.depth for x in deep] == [0.25] * 3
     assert max(len(x.prompt) for x in deep) <= 900

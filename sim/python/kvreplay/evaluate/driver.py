@@ -192,7 +192,7 @@ class Driver:
             first = self.by.feed(
                 held, [question.tokens] * len(held), 1)[:, 0]
         values: List[Dict[str, float]] = [{} for _ in held]
-        tokens = self.beside_dense(held, first, question, truth, values)
+        tokens = self.beside_dense(held, first, truth, values)
         if question.answer:
             self.answered(held, first, question.answer, truth, values)
         ends = ends_for(question, self.ends)
@@ -210,7 +210,7 @@ class Driver:
     def read(
         self, held: Sequence[Held], first: torch.Tensor,
         tokens: Sequence[int], fed: int,
-        values: Optional[List[Dict[str, float]]],
+        values: List[Dict[str, float]],
     ) -> Iterator[Tuple[slice, torch.Tensor]]:  # fmt: skip
         """Logits [sessions, n, vocabulary] that predict the tokens, by slices.
         Copies of the sessions read the first `fed` of them: all, or all but the
@@ -226,22 +226,21 @@ class Driver:
                     yield at, logits[:, : at.stop - at.start]
             for i, (fork, own) in enumerate(zip(forks, held)):
                 own.why = own.why or fork.why
-                if values and not own.why:
+                if not own.why:
                     values[i].update(fork.bytes())
         finally:
             for fork in forks:
                 fork.close()
 
     def beside_dense(
-        self, held: Sequence[Held], first: torch.Tensor, question: Question,
-        truth: Truth, values: List[Dict[str, float]],
+        self, held: Sequence[Held], first: torch.Tensor, truth: Truth,
+        values: List[Dict[str, float]],
     ) -> List[List[int]]:  # fmt: skip
         """Reads dense's answer with each session for `kl`. Returns it for each
         session that would have given the same, else []."""
         kl = torch.zeros(len(held), dtype=torch.float64)
         same, n = [True] * len(held), len(truth.tokens)
-        for at, logits in self.read(held, first, truth.tokens, n - 1,
-                                    None if question.answer else values):
+        for at, logits in self.read(held, first, truth.tokens, n - 1, values):
             want = torch.tensor(truth.tokens[at])
             for i, x in enumerate(logits):
                 kl[i] += divergences(truth.logits[at], x).sum()
