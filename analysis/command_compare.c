@@ -4,8 +4,8 @@
  * questions, at the same bytes? One line and one verdict for each other method.
  */
 #include "analysis/commands.h"
-#include "analysis/compare/paired.h"
 #include "analysis/compare/rows.h"
+#include "analysis/database/paired.h"
 #include "analysis/database/results.h"
 #include "analysis/database/say.h"
 #include "analysis/tables/grid_write.h"

@@ -8,7 +8,7 @@
 #define KV_ANALYSIS_COMPARE_ROWS_H
 
 #include "analysis/compare/measures.h"
-#include "analysis/compare/paired.h"
+#include "analysis/database/paired.h"
 #include "analysis/tables/variants.h"
 
 /* A row: what it is about, as numbers that rise from row to row, and its value.

@@ -24,7 +24,7 @@
  *                      /, : and the like, here also for control characters; at
  *                      most 120 bytes
  */
-#include "analysis/compare/paired.h"
+#include "analysis/database/paired.h"
 #include "analysis/database/results.h"
 #include "analysis/database/survivors.h"
 #include "ref/ground/sha256.h"

@@ -49,7 +49,7 @@ ALIKE = {"snapkv", "adakv", "pyramidkv", "criticalkv", "headkv"}
 FAMILIES = {
     "attention": "h2o tova snapkv adakv pyramidkv criticalkv headkv rkv "
     "chunkkv expected cake nacl leankv duoattention",
-    "keys": "keydiff knorm lagkv streamingllm window random cascade strided",
+    "keys": "keydiff lagkv streamingllm window random cascade strided",
     "codes": "kivi k8v4 quant int8 int4 palu deltakv less",
     "reading": "quest omnikv twilight oracle-topk",
 }
@@ -119,8 +119,8 @@ def groups(
             continue
         most = max(map(len, found.values()))
         asked = max(len(z) for y in found.values() for z in y.values())
-        size = "open.bytes.read" if basis in ("read", "traffic") else "bytes." + (
-            basis if basis in ("end", "mean") else "mean")
+        size = {"read": "open.bytes.read", "traffic": "open.bytes.read",
+                "end": "bytes.end"}.get(basis, "bytes.mean")  # fmt: skip
         bytes_of = {m: np.mean([z.get(size, math.nan) for w in y.values()
                                 for z in w]) for m, y in found.items()}
         middle = sorted(bytes_of.values())[(len(bytes_of) - 1) // 2]
@@ -182,8 +182,8 @@ def ranked(all_groups: List[Group], a: argparse.Namespace) -> Tuple[
     names = sorted({family(m) for g in all_groups for m in g.methods})
     taus = []
     for _ in range(a.draws):
-        times = {p: dict(zip(c, draw.multinomial(len(c), [1 / len(c)] * len(c))))
-                 for p, c in places.items()}  # fmt: skip
+        times = {p: dict(zip(c, draw.multinomial(
+            len(c), [1 / len(c)] * len(c)))) for p, c in places.items()}
         of = dict(zip(names, draw.multinomial(
             len(names), [1 / len(names)] * len(names)) if a.families
             else [1] * len(names)))  # fmt: skip

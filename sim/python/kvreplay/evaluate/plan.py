@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an evaluation can show, before it runs: the smallest difference in right
 answers that `kvreport compare` would find, by the formulas that it uses
-(analysis/compare/paired.h). Needs only Python."""
+(analysis/database/paired.h). Needs only Python."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bootstrap and sign flips of analysis/compare/paired.h. Each of them restarts
+ * Bootstrap and sign flips of analysis/database/paired.h. Each of them restarts
  * the generator (draw.h).
  */
-#include "analysis/compare/paired.h"
-#include "analysis/compare/draw.h"
+#include "analysis/database/paired.h"
+#include "analysis/database/draw.h"
 #include "analysis/database/results.h"
 
 #include <math.h>
