@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kvreport compare: is one method better than others on the same traces, at the
- * same bytes? One line and one verdict for each other method.
+ * kvreport compare: is one method better than others on the same traces or
+ * questions, at the same bytes? One line and one verdict for each other method.
  */
 #include "analysis/commands.h"
-#include "analysis/compare/paired.h"
 #include "analysis/compare/rows.h"
+#include "analysis/database/paired.h"
 #include "analysis/database/results.h"
 #include "analysis/database/say.h"
 #include "analysis/tables/grid_write.h"
@@ -13,12 +13,9 @@
 #include "traces/option/help.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Rows whose bytes differ by more than this share are not compared. */
-#define APART 0.1
-#define LEVEL 0.05
 
 /* A comparison with one other method. */
 typedef struct line {
@@ -26,9 +23,11 @@ typedef struct line {
   kv_pairs pairs;
   kv_paired found; /* if pairs.n > 0 */
   bool equal;      /* at equal bytes */
-  bool tested;     /* and with enough traces: part of Holm's correction */
+  bool tested;     /* and with enough clusters: part of Holm's correction */
   double holm;     /* if tested */
-  double needed;   /* if equal: pairs needed to separate all such methods */
+  double margin, margin_holm; /* p of being worse by the margin; NaN: so many
+                                 clusters cannot show that it is not */
+  double needed; /* if equal: clusters needed to separate all such methods */
 } line;
 
 typedef struct lines {
@@ -36,6 +35,8 @@ typedef struct lines {
   int method, n; /* the variant; how many lines */
   line *line;    /* [x.v.n] */
   int tests;
+  double margin; /* of shares, .05 */
+  kv_trust trust;
 } lines;
 
 static int add(lines *l, int other) {
@@ -44,9 +45,9 @@ static int add(lines *l, int other) {
     if (l->line[i].other == other) return KV_EXIT_OK;
   if (other == l->method) return KV_EXIT_OK;
   *next = (line){.other = other};
-  next->pairs.d = malloc(((size_t)l->x.g.rows + 1) * sizeof *next->pairs.d);
-  l->n += next->pairs.d != NULL;
-  return next->pairs.d ? KV_EXIT_OK : kv_tell_short();
+  next->pairs.c = malloc(((size_t)l->x.clusters + 1) * sizeof *next->pairs.c);
+  l->n += next->pairs.c != NULL;
+  return next->pairs.c ? KV_EXIT_OK : kv_tell_short();
 }
 
 static int add_all(lines *l) {
@@ -69,52 +70,84 @@ static int add_named(lines *l, const char *vs) {
   return rc;
 }
 
-static bool same_bytes(const double *share) {
-  double more = share[0] > share[1] ? share[0] : share[1];
-  return fabs(share[0] - share[1]) <= APART * more; /* false for NaN */
+/* Tests one line, unless bytes differ. p[*m]: where the p of each test is: of
+ * the difference and, if so many clusters can show it, of the margin. */
+static bool test_line(const lines *l, line *x, double **p, int *m) {
+  kv_compare_rows_pair(&l->x, l->method, x->other, &x->pairs);
+  x->equal = x->pairs.n && kv_compare_same_bytes(x->pairs.share);
+  x->margin = x->margin_holm = NAN;
+  if (!x->equal) return true;
+  if (!kv_paired_find(x->pairs.n, x->pairs.c, &x->found)) return false;
+  x->tested = x->pairs.n >= KV_PAIRS_LEAST && l->trust != KV_TRUST_REFUSED;
+  if (!x->tested) return true;
+  x->holm = x->found.p;
+  p[(*m)++] = &x->holm;
+  if (!l->x.by->points ||
+      kv_paired_margin_least(&x->found, l->margin) >= KV_LEVEL)
+    return true;
+  x->margin = x->margin_holm = kv_paired_margin(&x->found, l->margin);
+  p[(*m)++] = &x->margin_holm;
+  return true;
 }
 
+/* All tests of the call are one family. */
 static int test(lines *l) {
-  double *p = malloc(((size_t)l->n + 1) * 2 * sizeof *p), *holm = p + l->n;
-  bool good = p != NULL;
-  int m = 0, equal = 0;
+  double **p = malloc(((size_t)l->n + 1) * 2 * sizeof *p);
+  bool good = p && kv_compare_rows_trust(&l->x, &l->trust);
+  int equal = 0;
   for (int i = 0; i < l->n && good; i++) {
-    line *x = &l->line[i];
-    kv_compare_rows_pair(&l->x, l->method, x->other, &x->pairs);
-    x->equal = x->pairs.n && same_bytes(x->pairs.share);
-    if (!x->equal) continue;
-    equal++;
-    good = kv_paired_find(x->pairs.n, x->pairs.d, &x->found);
-    x->tested = x->pairs.n >= KV_PAIRS_LEAST;
-    if (x->tested) p[m++] = x->found.p;
+    good = test_line(l, &l->line[i], p, &l->tests);
+    equal += l->line[i].equal;
   }
-  good = good && kv_paired_holm(m, p, holm);
-  l->tests = m;
-  for (int i = 0, k = 0; i < l->n && good; i++) {
-    line *x = &l->line[i];
-    if (x->equal) x->needed = kv_paired_needed(&x->found, equal);
-    if (x->tested) x->holm = holm[k++];
-  }
+  if (good) kv_paired_holm(l->tests, p);
+  if (l->tests > equal) equal = l->tests;
+  for (int i = 0; i < l->n && good; i++)
+    l->line[i].needed = kv_paired_needed(&l->line[i].found, equal);
   free(p);
   return good ? KV_EXIT_OK : kv_tell_short();
 }
 
 /* --- verdicts ------------------------------------------------------------- */
 
-enum { VERDICT = 240 };
+enum { VERDICT = 400 };
 
-/* The unit of a pair. */
 static const char *units(const lines *l) {
-  return l->x.by->answered ? "items" : "traces";
+  return l->x.by->answered ? "questions" : "traces";
 }
 
+static const char *clusters(const lines *l) {
+  return l->x.by->answered ? "contexts" : "traces";
+}
+
+/* Adds to a verdict. */
+static void more(char *out, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void more(char *out, const char *format, ...) {
+  size_t n = strlen(out);
+  va_list all;
+  va_start(all, format);
+  vsnprintf(out + n, VERDICT - n, format, all);
+  va_end(all);
+}
+
+/* Right answers also by how many each method alone has. */
 static void say_difference(const lines *l, const line *x, bool better,
                            char *out) {
   const kv_paired *f = &x->found;
-  int on = (f->mean > 0) ? f->above : f->below;
-  snprintf(out, VERDICT, "%s on %d of %d %s, %.3g [%.3g, %.3g]",
-           better ? "better" : "worse", on, f->n, units(l), f->mean, f->low,
-           f->high);
+  int on = (f->mean > 0) ? f->above : f->below, off = f->above + f->below - on;
+  more(out, "%s on %d of %d %s", better ? "better" : "worse", on, f->values,
+       units(l));
+  if (off) more(out, " and %s on %d", better ? "worse" : "better", off);
+  more(out, ", %.3g [%.3g, %.3g]", f->mean, f->low, f->high);
+}
+
+/* The difference that the line's clusters detect in all tests of the call. */
+static double detects(const lines *l, const line *x) {
+  const kv_paired *f = &x->found;
+  if (l->x.by->points)
+    return kv_paired_detectable((int)(f->equal + 1e-6), l->tests, f->square);
+  return fabs(f->mean) * sqrt(x->needed / f->equal);
 }
 
 /* Rounds up to two digits. */
@@ -126,34 +159,56 @@ static double rounded(double x) {
 
 static void say_none(const lines *l, const line *x, char *out) {
   const kv_paired *f = &x->found;
-  int n = snprintf(out, VERDICT, "not distinguishable: %.3g \u00b1 %.2g",
-                   f->mean, (f->high - f->low) / 2);
-  if (f->p_least * l->tests >= LEVEL)
-    snprintf(out + n, (size_t)(VERDICT - n),
-             "; %d %s cannot tell %d comparisons apart", f->n, units(l),
-             l->tests);
+  more(out, "not distinguishable: %.3g \u00b1 %.2g", f->mean,
+       (f->high - f->low) / 2);
+  if (l->x.by->answered)
+    more(out, ", better on %d of %d questions, worse on %d",
+         l->x.by->better > 0 ? f->above : f->below, f->values,
+         l->x.by->better > 0 ? f->below : f->above);
+  if (f->p_least * l->tests >= KV_LEVEL)
+    more(out, "; %d %s cannot tell %d comparisons apart", f->n, clusters(l),
+         l->tests);
   else if (isfinite(x->needed))
-    snprintf(out + n, (size_t)(VERDICT - n), ", %s %.0f %s would be needed",
-             x->needed > f->n ? "about" : "more than",
-             x->needed > f->n ? rounded(x->needed) : f->n, units(l));
+    more(out, ", %s %.0f %s would be needed",
+         x->needed > f->n ? "about" : "more than",
+         x->needed > f->n ? rounded(x->needed) : f->n, clusters(l));
+}
+
+/* What so many clusters detect, and whether the difference is below the
+ * margin. */
+static void say_reach(const lines *l, const line *x, char *out) {
+  double points = ceil(100 * detects(l, x)), margin = 100 * l->margin;
+  if (x->margin_holm < KV_LEVEL)
+    more(out, "; less than %.3g points worse", margin);
+  else if (l->x.by->points && x->holm >= KV_LEVEL)
+    more(out, "; not shown to be less than %.3g points worse", margin);
+  if (points <= 100 && l->x.by->points)
+    more(out, "; %d %s detect %.0f points", x->found.n, clusters(l), points);
 }
 
 static void verdict(const lines *l, const line *x, char *out) {
-  if (!x->pairs.n)
-    snprintf(out, VERDICT, "none of the %s has both", units(l));
-  else if (!x->equal)
-    snprintf(out, VERDICT,
-             isnan(x->pairs.share[0] + x->pairs.share[1])
-                 ? "not compared: bytes are unknown; run dense as well"
-                 : "not compared: %.3g %% of dense's bytes and %.3g %%",
-             100 * x->pairs.share[0], 100 * x->pairs.share[1]);
-  else if (!x->tested)
-    snprintf(out, VERDICT, "no verdict: %d of at least %d %s", x->pairs.n,
-             KV_PAIRS_LEAST, units(l));
-  else if (x->holm < LEVEL)
-    say_difference(l, x, x->found.mean * l->x.by->better > 0, out);
-  else
-    say_none(l, x, out);
+  *out = 0;
+  if (!x->pairs.n) {
+    more(out, "none of the %s has both", units(l));
+  } else if (!x->equal) {
+    more(out,
+         isnan(x->pairs.share[0] + x->pairs.share[1])
+             ? "not compared: bytes are unknown; run dense as well"
+             : "not compared: %.3g %% of dense's bytes and %.3g %%",
+         100 * x->pairs.share[0], 100 * x->pairs.share[1]);
+  } else if (l->trust == KV_TRUST_REFUSED) {
+    more(out, "refused: %s does not place random below oracle-evict at %s",
+         l->x.by->name, l->x.at);
+  } else if (!x->tested) {
+    more(out, "no verdict: %d of at least %d %s", x->pairs.n, KV_PAIRS_LEAST,
+         clusters(l));
+  } else {
+    if (x->holm < KV_LEVEL)
+      say_difference(l, x, x->found.mean * l->x.by->better > 0, out);
+    else
+      say_none(l, x, out);
+    say_reach(l, x, out);
+  }
 }
 
 /* --- writing -------------------------------------------------------------- */
@@ -164,9 +219,12 @@ static void verdict(const lines *l, const line *x, char *out) {
   "CREATE TEMP TABLE comparison(method TEXT, vs TEXT, asked TEXT, measure"     \
   " TEXT, better INTEGER, pairs INTEGER, wins INTEGER, losses INTEGER, ties"   \
   " INTEGER, share REAL, share_vs REAL, difference REAL, low REAL, high REAL," \
-  " p REAL, holm REAL, needed REAL, verdict TEXT)"
+  " p REAL, holm REAL, needed REAL, verdict TEXT, clusters INTEGER, tasks"     \
+  " INTEGER, margin REAL, margin_p REAL, margin_holm REAL, detects REAL,"      \
+  " checked TEXT)"
 #define PUT                                                                    \
-  "INSERT INTO comparison VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+  "INSERT INTO comparison VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?" \
+  ",?,?,?)"
 
 static void bind_numbers(sqlite3_stmt *s, const lines *l, const line *x) {
   const kv_paired *f = &x->found;
@@ -174,20 +232,28 @@ static void bind_numbers(sqlite3_stmt *s, const lines *l, const line *x) {
   const double share[] = {x->pairs.share[0], x->pairs.share[1]};
   const double found[] = {f->mean, f->low, f->high, f->p};
   sqlite3_bind_int(s, 5, l->x.by->better);
-  sqlite3_bind_int(s, 6, x->pairs.n);
+  sqlite3_bind_int(s, 6, x->pairs.units);
   for (int i = 0; i < 2; i++) sqlite3_bind_double(s, 10 + i, share[i]);
+  sqlite3_bind_int(s, 19, x->pairs.n);
   if (!x->equal) return; /* unbound parameters are null */
   sqlite3_bind_int(s, 7, up ? f->above : f->below);
   sqlite3_bind_int(s, 8, up ? f->below : f->above);
   sqlite3_bind_int(s, 9, f->ties);
   for (int i = 0; i < 4; i++) sqlite3_bind_double(s, 12 + i, found[i]);
-  if (x->tested) sqlite3_bind_double(s, 16, x->holm);
   sqlite3_bind_double(s, 17, x->needed);
+  sqlite3_bind_int(s, 20, f->tasks);
+  if (!x->tested) return;
+  sqlite3_bind_double(s, 16, x->holm);
+  if (l->x.by->points) sqlite3_bind_double(s, 21, l->margin);
+  sqlite3_bind_double(s, 22, x->margin); /* NaN becomes null */
+  sqlite3_bind_double(s, 23, x->margin_holm);
+  sqlite3_bind_double(s, 24, detects(l, x));
 }
 
 static int put_line(sqlite3 *db, sqlite3_stmt *s, const lines *l,
                     const line *x) {
   char said[VERDICT];
+  static const char *const checked[] = {NULL, "yes", "no", "refused"};
   const char *text[] = {l->x.v.label[l->method], l->x.v.label[x->other],
                         l->x.at, l->x.by->name};
   verdict(l, x, said);
@@ -196,6 +262,7 @@ static int put_line(sqlite3 *db, sqlite3_stmt *s, const lines *l,
     sqlite3_bind_text(s, i + 1, text[i], -1, SQLITE_STATIC);
   bind_numbers(s, l, x);
   sqlite3_bind_text(s, 18, said, -1, SQLITE_TRANSIENT);
+  sqlite3_bind_text(s, 25, checked[l->trust], -1, SQLITE_STATIC);
   int step = sqlite3_step(s), end = sqlite3_reset(s);
   return step != SQLITE_DONE || end ? kv_results_fail(db, "the database")
                                     : KV_EXIT_OK;
@@ -238,10 +305,15 @@ static void write_sentences(const lines *l, FILE *f) {
     kv_help_wrap(f, wide + 4, n, said);
   }
   fputs("\n", f);
-  kv_help_wrap(f, 0, 0,
-               "A verdict needs p < .05 by sign flips, after Holm's correction "
-               "for all lines above. Brackets: 95 % of 10,000 bootstrap means; "
-               "\u00b1: half of that.");
+  kv_help_wrap(
+      f, 0, 0,
+      "A verdict needs p < .05, by sign flips or for the margin by a "
+      "score test, after Holm's correction for all lines above. "
+      "Brackets: 95 % of 10,000 bootstrap means; \u00b1: half of that.");
+  if (l->trust == KV_TRUST_UNKNOWN && l->tests)
+    kv_help_wrap(f, 0, 0,
+                 "Not checked: whether this measure places random below "
+                 "oracle-evict, since they did not both run at these bytes.");
 }
 
 static int write(sqlite3 *db, const kv_args *a, const lines *l) {
@@ -261,10 +333,31 @@ static int write(sqlite3 *db, const kv_args *a, const lines *l) {
   return rc;
 }
 
+/* The measure asked for. Otherwise right answers, if any were given at this
+ * budget, or needle. */
+static int find_measure(sqlite3 *db, const kv_args *a, const kv_compared **by) {
+  kv_grid g = {0};
+  int rc = kv_results_answers(db, a->files.item[0]);
+  *by = kv_compared_at(a->measure ? a->measure - 1 : 0);
+  if (!rc && !a->measure)
+    rc = kv_grid_ask(db,
+                     "SELECT 1 FROM item_mean WHERE asked = ?1 AND measure ="
+                     " 'exact' LIMIT 1",
+                     1, &a->at, &g);
+  if (g.rows) *by = kv_compared_named("exact_match");
+  kv_grid_free(&g);
+  return rc;
+}
+
 static int compare(sqlite3 *db, const kv_args *a, lines *l) {
   bool any = false;
-  const kv_compared *by = kv_compared_at(a->measure);
-  int rc = by->answered ? kv_results_answers(db, a->files.item[0]) : KV_EXIT_OK;
+  const kv_compared *by;
+  int rc = find_measure(db, a, &by);
+  if (!rc && a->margin && !by->points)
+    rc = kv_tell(KV_EXIT_USAGE,
+                 "--margin is in points of exact_match or needle, not of %s",
+                 by->name);
+  l->margin = a->margin ? a->margin / 100.0 : KV_MARGIN;
   if (!rc) rc = kv_compare_rows_find(db, by, a->at, &l->x);
   if (!rc) rc = kv_compare_rows_name(&l->x, a->method, &l->method);
   if (rc) return rc;
@@ -287,7 +380,7 @@ int kv_report_compare(const kv_args *a) {
   sqlite3 *db = NULL;
   int rc = kv_results_open(a->files.item[0], &db);
   if (!rc) rc = compare(db, a, &l);
-  for (int i = 0; i < l.n; i++) free(l.line[i].pairs.d);
+  for (int i = 0; i < l.n; i++) free(l.line[i].pairs.c);
   free(l.line);
   kv_compare_rows_free(&l.x);
   sqlite3_close(db);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * kvreport html: one self-contained page, of one database or of two side by
- * side. It begins with the answer and four figures; the rest is folded. No
+ * side. It begins with what a model still answers and its texts, then which
+ * method is best on recorded traces, and four figures; the rest is folded. No
  * network and no time of day: the same databases give the same bytes. Its
  * content security policy allows one style sheet and one script (embed/), by
  * their digests, so that nothing in a database can become more than text.
@@ -61,9 +62,11 @@ static int sum(const kv_page *p, const char *column) {
   return n;
 }
 
+/* Writes n and a noun; nothing of 0. */
 static void say(FILE *f, int n, const char *class, const char *text) {
-  fprintf(f, ", <span class=\"%s\"><b>%d</b> %s</span>", n ? class : "", n,
-          text);
+  if (n)
+    fprintf(f, " \u00b7 <span class=\"%s\"><b>%d</b> %s</span>", class, n,
+            text);
 }
 
 /* Writes counts of what is in a database. */
@@ -75,8 +78,8 @@ static void counts(const kv_page *p, FILE *f) {
   for (int r = 0; r < p->cell.rows; places++)
     r = kv_grid_end(&p->cell, r, "trace prompt_len observe");
   kv_text_html(p->path, f);
-  fputs(": ", f);
-  kv_page_count(f, places, "trace");
+  say(f, p->answers, "", "answers of a model");
+  say(f, places, "", "recorded traces");
   say(f, p->variants.n, "", "methods and variants");
   say(f, ran, "", "cells with a result");
   say(f, sum(p, "confirmed"), "yes", "of them confirmed");
@@ -94,13 +97,13 @@ static void head(const kv_page *page, int pages, FILE *f) {
         f);
   fprintf(f, "%s'; script-src 'sha256-%s'\">\n", style_hash, script_hash);
   fputs("<link rel=\"icon\" href=\"data:,\">\n"
-        "<title>KV-cache compression, replayed</title>\n<style>",
+        "<title>KV-cache compression: results</title>\n<style>",
         f);
   fputs(style_css, f);
   fprintf(f, "</style>\n</head>\n<body><main%s>\n",
           pages > 1 ? " class=\"two\"" : "");
   kv_look_shapes(f);
-  fputs("<h1>KV-cache compression, replayed</h1>\n", f);
+  fputs("<h1>KV-cache compression: results</h1>\n", f);
   for (int i = 0; i < pages; i++) {
     fputs("<p class=\"sub\">", f);
     if (pages > 1) fprintf(f, "%c: ", "AB"[i]);
@@ -111,6 +114,7 @@ static void head(const kv_page *page, int pages, FILE *f) {
 
 static int write_about(const kv_page *p, const kv_figure *f) {
   (void)f;
+  if (!p->cell.rows) return KV_EXIT_OK;
   fprintf(p->f,
           "<p>By kvreport %s. Recorded attention (queries, keys and values of "
           "every layer and head) was replayed through each method. The "
@@ -144,12 +148,12 @@ static const kv_figure *const figures[] = {about,
 enum { TABLES = sizeof figures / sizeof *figures, FIRST = 4 };
 
 /* The four figures that are shown open, before the rest: from each row the
- * first that has data. What ranks answers, how far methods are from the
- * baselines, what a model answered, and what ranked it. */
+ * first that has data. Needles or the LSE, how far methods are from the
+ * baselines, what they read, and what ranked answers. */
 static const char *const first[FIRST][4] = {{"needle_stored", "lse"},
                                             {"gap"},
-                                            {"right", "needle_read", "read"},
-                                            {"ranks", "needles", "along"}};
+                                            {"needle_read", "read"},
+                                            {"needles", "along"}};
 
 static const kv_figure *find(const char *id) {
   for (int i = 0; i < TABLES; i++)
@@ -161,7 +165,11 @@ static const kv_figure *find(const char *id) {
 static int body(FILE *f, int pages, kv_page *page) {
   const kv_figure *open[FIRST] = {NULL};
   bool shown;
-  int rc = kv_section_write(f, pages, page, kv_figures_answer, false, &shown);
+  int rc = kv_section_write(f, pages, page, kv_figures_closed, false, &shown);
+  if (!rc)
+    rc = kv_section_write(f, pages, page, kv_figures_texts, false, &shown);
+  if (!rc)
+    rc = kv_section_write(f, pages, page, kv_figures_answer, false, &shown);
   if (!rc && pages > 1)
     rc = kv_section_write(f, 1, page, kv_figures_beside, false, &shown);
   for (int i = 0; i < FIRST; i++)

@@ -21,10 +21,17 @@
   "p error, p mass: of prompt rows after the first chunk (prefill=N): the "    \
   "error of their output, and the exact mass of what they attend to. Empty: "  \
   "the prompt was read whole, and no row loses any."
-/* Methods that lack an answer, sorted by reason. */
+#define BY_USER                                                                \
+  KV_SHEET_BY_USER                                                             \
+  ": the model itself does not give the marked answer (answer_by is user). "   \
+  "There needle says little about what the model would answer."
+#define AT_BUDGET "method || iif(asked = '', '', ' at ' || asked)"
+/* Methods that lack an answer, by reason. */
 #define LACKING                                                                \
-  "(SELECT * FROM answers WHERE reason IS NOT NULL ORDER BY reason, method,"   \
-  " asked, place)"
+  "(SELECT *, " AT_BUDGET " AS cell FROM answers WHERE reason IS NOT NULL"     \
+  " ORDER BY reason, method, asked)"
+#define LACKED                                                                 \
+  "replace(group_concat(DISTINCT cell), ',', ', ') || ': ' || reason AS said"
 
 /* --- names of lines ------------------------------------------------------- */
 
@@ -88,11 +95,11 @@ static int count_older(sqlite3 *db, const kv_where *w, double *n) {
   return rc;
 }
 
-/* Prints why the means of some lines are not of all traces, or why tasks do not
- * count: the column `said` of sql. */
-static int put_reasons(sqlite3 *db, const char *sql, FILE *f) {
+/* Prints sentences: the column `said` of columns, in a view. */
+static int put_said(sqlite3 *db, const char *view, const char *columns,
+                    const kv_where *w, const char *rest, FILE *f) {
   kv_grid g;
-  int rc = kv_grid_ask(db, sql, 0, NULL, &g);
+  int rc = kv_where_group(db, view, columns, w, rest, &g);
   if (rc) return rc;
   for (int r = 0; r < g.rows; r++) {
     fputs(r ? "" : "\n", f);
@@ -103,64 +110,50 @@ static int put_reasons(sqlite3 *db, const char *sql, FILE *f) {
   return rc;
 }
 
-/* Prints why questions have no answer: each reason once, after its methods. If
- * a method has several reasons, one is shown. */
-static int put_lacking(sqlite3 *db, const kv_where *w, FILE *f) {
-  kv_grid g;
-  int rc = kv_where_ask(db, LACKING, "method, asked, reason", w, &g);
-  if (rc) return rc;
-  for (int r = 0; r < g.rows; r++) {
-    bool first = r == 0 || !kv_grid_alike(&g, r - 1, r, "reason");
-    bool last = kv_grid_end(&g, r, "reason") == r + 1;
-    const char *asked = kv_grid_text(&g, r, "asked");
-    if (first || !kv_grid_alike(&g, r - 1, r, "method asked")) {
-      fputs(!first ? ", " : r ? "" : "\n", f);
-      kv_text_write(kv_grid_text(&g, r, "method"), f);
-      fputs(*asked ? " at " : "", f);
-      kv_text_write(asked, f);
-    }
-    if (!last) continue;
-    fputs(": ", f);
-    kv_text_write(kv_grid_text(&g, r, "reason"), f);
-    fputs("\n", f);
-  }
-  kv_grid_free(&g);
-  return rc;
+/* Prints why means are not of all traces; why tasks do not count, which presses
+ * ran, and why questions have no answer: each reason once, after its methods
+ * (if a method has several reasons, one is shown). */
+static int put_notes(sqlite3 *db, const kv_args *a, const kv_sheet *s,
+                     const kv_where *w, FILE *f) {
+  static const kv_where all;
+  int rc = KV_EXIT_OK;
+  if (a->mean)
+    rc = put_said(db,
+                  "(SELECT said FROM reasons UNION ALL SELECT said FROM"
+                  " repeated)",
+                  "said", &all, "", f);
+  if (s != &kv_sheet_answers) return rc;
+  rc =
+      put_said(db, "unmeasured", "place || ' is ' || why AS said", &all, "", f);
+  if (!rc)
+    rc = put_said(db, "(SELECT * FROM answers WHERE press NOT NULL)",
+                  AT_BUDGET " || ' ran, for example, ' || min(press) AS said",
+                  w, "GROUP BY method, asked", f);
+  return rc ? rc : put_said(db, LACKING, LACKED, w, "GROUP BY reason", f);
+}
+
+static bool has_text(const kv_grid *g, const char *text) {
+  for (int i = 0; i < g->rows * g->columns; i++)
+    if (g->value[i].text && strstr(g->value[i].text, text)) return true;
+  return false;
+}
+
+static void put_words(const kv_sheet *s, const kv_grid *g, FILE *f) {
+  if (!s->words) return;
+  fputs("\n", f);
+  kv_help_wrap(f, 0, 0, s->words);
+  if (kv_grid_column(g, KV_SHEET_P_ERROR) >= 0) kv_help_wrap(f, 0, 0, PROMPTS);
+  if (s->more) kv_help_wrap(f, 0, 0, s->more);
+  if (s->answers || s->bytes) return;
+  if (has_text(g, KV_SHEET_BY_USER)) kv_help_wrap(f, 0, 0, BY_USER);
+  kv_help_wrap(f, 0, 0, KV_SAY_RANK);
+  kv_help_wrap(
+      f, 0, 0,
+      "Open loop: the recorded queries do not feel the approximation.");
 }
 
 static int put(sqlite3 *db, const kv_args *a, const kv_sheet *s,
-               const kv_grid *g, const kv_where *w, double older) {
-  FILE *f = kv_output_open(a->output);
-  int rc = KV_EXIT_OK, end;
-  if (!f) return KV_EXIT_RESOURCE;
-  kv_grid_write(g, (kv_grid_format)a->format, f);
-  if (a->format == KV_TABLE && a->mean)
-    rc = put_reasons(
-        db, "SELECT said FROM reasons UNION ALL SELECT said FROM repeated", f);
-  if (a->format == KV_TABLE && s->answers)
-    rc = put_reasons(
-        db, "SELECT place || ' is ' || why AS said FROM unmeasured", f);
-  if (!rc && a->format == KV_TABLE && s->answers) rc = put_lacking(db, w, f);
-  if (a->format == KV_TABLE && s->words) {
-    fputs("\n", f);
-    kv_help_wrap(f, 0, 0, s->words);
-    if (kv_grid_column(g, KV_SHEET_P_ERROR) >= 0)
-      kv_help_wrap(f, 0, 0, PROMPTS);
-    if (s->more) kv_help_wrap(f, 0, 0, s->more);
-    if (!s->answers && !s->bytes) kv_help_wrap(f, 0, 0, KV_SAY_RANK);
-    if (!s->answers && !s->bytes)
-      kv_help_wrap(f, 0, 0,
-                   "Open loop: the recorded queries do not feel the "
-                   "approximation.");
-  }
-  if (a->format == KV_TABLE && older > 0)
-    fprintf(f, "Not shown: %.0f of superseded code (--history).\n", older);
-  end = kv_output_close(f, a->output);
-  return rc ? rc : end;
-}
-
-static int answer(sqlite3 *db, const kv_args *a, const kv_sheet *s,
-                  const kv_where *w) {
+               const kv_where *w, FILE *f) {
   bool people = a->format == KV_TABLE || a->format == KV_LATEX;
   bool cells = !strcmp(s->view, "cell");
   const kv_where all = {.n = 0};
@@ -183,20 +176,28 @@ static int answer(sqlite3 *db, const kv_args *a, const kv_sheet *s,
   if (!rc && !g.rows)
     rc = kv_where_say_empty(db, a->mean ? "cell" : s->view, w);
   if (!rc && people && (cells || a->mean)) rc = count_older(db, w, &older);
-  if (!rc) rc = put(db, a, s, &g, w, older);
+  if (!rc) kv_grid_write(&g, (kv_grid_format)a->format, f);
+  if (!rc && a->format == KV_TABLE) {
+    rc = put_notes(db, a, s, w, f);
+    if (!rc) put_words(s, &g, f);
+    if (older > 0)
+      fprintf(f, "Not shown: %.0f of superseded code (--history).\n", older);
+  }
   kv_grid_free(&g);
   return rc;
 }
 
-/* For a database with only evaluations, shows these. */
-static int find_sheet(sqlite3 *db, const kv_sheet **s) {
+/* Of a database with evaluations: without runs shows these alone, else before
+ * the cells if *both. */
+static int find_sheet(sqlite3 *db, const kv_sheet **s, bool *both) {
   kv_grid g;
   int rc = kv_grid_ask(db,
-                       "SELECT 1 FROM evaluation WHERE NOT EXISTS (SELECT 1"
-                       " FROM run) LIMIT 1",
+                       "SELECT EXISTS(SELECT 1 FROM run) AS run FROM"
+                       " evaluation LIMIT 1",
                        0, NULL, &g);
   if (rc) return rc;
-  if (g.rows) *s = &kv_sheet_answers;
+  *both = *both && g.rows && kv_grid_number(&g, 0, "run") > 0;
+  if (g.rows && kv_grid_number(&g, 0, "run") < 1) *s = &kv_sheet_answers;
   kv_grid_free(&g);
   return rc;
 }
@@ -204,40 +205,38 @@ static int find_sheet(sqlite3 *db, const kv_sheet **s) {
 static int write(const kv_args *a, const kv_sheet *s) {
   kv_where w;
   sqlite3 *db = NULL;
-  bool cells = !strcmp(s->view, "cell") && a->format == KV_TABLE;
-  int rc = kv_where_cut(a->where, &w);
+  FILE *f = NULL;
+  bool cells = s == &kv_sheet_cells;
+  bool both = cells && !a->where && a->format == KV_TABLE;
+  int rc = kv_where_cut(a->where, &w), end = KV_EXIT_OK;
   if (!rc) rc = kv_results_open(a->files.item[0], &db);
-  if (!rc && cells) rc = find_sheet(db, &s);
-  if (!rc && s->answers) rc = kv_results_answers(db, a->files.item[0]);
-  if (!rc) rc = answer(db, a, s, &w);
+  if (!rc && cells) rc = find_sheet(db, &s, &both);
+  if (!rc && (s->answers || both))
+    rc = kv_results_answers(db, a->files.item[0]);
+  if (!rc && !(f = kv_output_open(a->output))) rc = KV_EXIT_RESOURCE;
+  if (!rc && both) {
+    rc = put(db, a, &kv_sheet_answers, &w, f);
+    putc('\n', f);
+  }
+  if (!rc) rc = put(db, a, s, &w, f);
+  if (f) end = kv_output_close(f, a->output);
   sqlite3_close(db);
-  return rc;
+  return rc ? rc : end;
 }
 
 int kv_report_table(const kv_args *a) {
-  if (a->mean && a->history)
-    return kv_tell(
-        KV_EXIT_USAGE,
-        "--mean only covers the newest code; give it or --history, not both");
-  if (a->answers && (a->mean || a->history))
-    return kv_tell(KV_EXIT_USAGE, "--answers are means of the newest code; "
-                                  "give it without --mean or --history");
-  if (a->gap && (a->answers || a->mean || a->history))
-    return kv_tell(
-        KV_EXIT_USAGE,
-        "--gap covers single cells of the newest code; give it alone");
-  bool others = a->gap || a->answers || a->mean || a->history;
-  if (a->pools && (others || a->layouts))
-    return kv_tell(KV_EXIT_USAGE, "--pools lists requests; give it alone");
-  if (a->layouts && (others || a->caches))
-    return kv_tell(KV_EXIT_USAGE, "--layouts lists memory; give it alone");
-  if (a->caches && (others || a->pools))
+  bool answers = a->answers || a->texts;
+  if (a->mean + a->history + answers + a->gap + a->pools + a->layouts +
+          a->caches >
+      1)
     return kv_tell(KV_EXIT_USAGE,
-                   "--caches lists rows of its own; give it alone");
+                   "--mean, --history, --answers, --gap, --pools, --layouts "
+                   "and --caches are different tables; give one of them");
   return write(a, a->pools     ? &kv_sheet_pools
                   : a->layouts ? &kv_sheet_layouts
                   : a->caches  ? &kv_sheet_caches
-                  : a->answers ? &kv_sheet_answers
+                  : a->texts   ? &kv_sheet_texts
+                  : answers    ? &kv_sheet_answers
                   : a->gap     ? &kv_sheet_gaps
                   : a->mean    ? &kv_sheet_mean
                   : a->history ? &kv_sheet_every

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/commands.h"
 #include "analysis/compare/measures.h"
-#include "analysis/compare/ranked.h"
 #include "analysis/database/results.h"
 
 #include <limits.h>
@@ -43,6 +42,9 @@ static const kv_option of_table[] = {
      .help =
          "answers of a model (kvreplay evaluate): one line per task, method "
          "and budget"},
+    {KV_SLOT_FLAG, "texts", 't', AT(texts),
+     .help = "with --answers: what was asked and said, one line per question, "
+             "method and budget"},
     {KV_SLOT_FLAG, "gap", 'g', AT(gap),
      .help = "how far each cell is on the way from random to the oracle of its "
              "family, in output error and mass, at equal entries"},
@@ -75,6 +77,9 @@ static const kv_option of_export[] = {
     {KV_SLOT_TEXT, "output", 'o', "DIR", AT(output),
      .help = "write every view to this folder, created if missing; without it "
              "only the cells, to standard output"},
+    {KV_SLOT_TEXT, "samples", 's', "FOLDER", AT(samples),
+     .help = "write answers to this folder, as lm-evaluation-harness's "
+             "--log_samples does: a folder for each model, method and budget"},
     {.slot = KV_SLOT_END}};
 
 static const char *measure_name(int i) { return kv_compared_at(i)->name; }
@@ -92,45 +97,16 @@ static const kv_option of_compare[] = {
      .letter = 'M',
      .argument = "NAME",
      .words = measure_name,
+     .min = 1,
      AT(measure),
-     .help = "needle (the default), lse_error, kl, output_error or another "
-             "measure of attention; an unknown name lists them all. Measures "
-             "of a model's answers: exact_match, loglik (per token; run "
-             "evaluate --again on rows of earlier versions), next_kl, agree"},
-    ROWS,
-    {.slot = KV_SLOT_END}};
-
-static const char *answer_name(int i) {
-  return kv_compared_all[i].answered ? kv_compared_all[i].name : NULL;
-}
-
-static const kv_option of_rank[] = {
-    {.slot = KV_SLOT_CHOICE,
-     .name = "by",
-     .letter = 'b',
-     .argument = "ANSWER",
-     .words = answer_name,
-     AT(measure),
-     .group = "What to rank",
-     .help = "sort the table by loglik (the default, per token), exact_match, "
-             "next_kl or agree"},
-    {KV_SLOT_FLAG, "pairs", 'p', AT(pairs),
-     .help = "list the pairs of methods that the best measure ranks wrongly"},
-    {KV_SLOT_TEXT, "measure", 'm', "NAME", AT(method),
-     .help = "list the pairs of this measure instead"},
-    {KV_SLOT_FLAG, "tails", 't', AT(tails),
-     .help = "show p50, p95, p99 and max of each measure; otherwise only the "
-             "best of them, if it ranks better than the mean"},
-    {KV_SLOT_COUNT, "resamples", 'n', "N", .min = KV_RANKED_DRAWS_LEAST,
-     .max = 100000, AT(draws),
-     .help = "resamples of the bootstrap (default: 2000)"},
-    {.slot = KV_SLOT_TEXT,
-     .name = "where",
-     .letter = 'w',
-     .argument = "NAME=VALUE,...",
-     AT(where),
-     .help = "only evaluations with these values in columns: model, task, "
-             "method, asked ..."},
+     .help = "exact_match (the default if the database has right answers at "
+             "this budget), loglik (per token; run evaluate --again on rows of "
+             "earlier versions), next_kl, agree: a model's answers. needle "
+             "(otherwise the default), lse_error, kl, output_error or another "
+             "measure of attention; an unknown name lists them all"},
+    {KV_SLOT_COUNT, "margin", 'p', "POINTS", .min = 1, .max = 50, AT(margin),
+     .help = "also test whether A is less than so many points worse (default: "
+             "5), of right answers or needle"},
     ROWS,
     {.slot = KV_SLOT_END}};
 
@@ -155,7 +131,6 @@ TASK(html);
 TASK(export);
 TASK(history);
 TASK(compare);
-TASK(rank);
 TASK(merge);
 
 static const char *const answer_notes[] = {
@@ -165,9 +140,15 @@ static const char *const answer_notes[] = {
     "The measure is needle if traces mark their answer, otherwise "
     "output_abs_p99; these rank right answers best.",
     "With 8 traces or more, the best method of each size is compared with each "
-    "other one, as by kvreplay compare with Holm's correction within the size. "
+    "other one, as by kvreplay compare, with Holm's correction for all sizes. "
     "Methods that cannot be told from the best are named. With fewer traces "
-    "only means are compared.",
+    "only means are compared. There is no verdict by a measure that does not "
+    "place random below oracle-evict.",
+    "If the database has evaluations, right answers come first, for any kind "
+    "of budget. Methods at a budget in entries are compared if their bytes are "
+    "within 10 % of the median. Only tasks of which dense answers 60 % count, "
+    "each with equal weight. Brackets: Wilson's interval where each context "
+    "has one question, otherwise 95 % of 10,000 bootstrap means of contexts.",
     NULL};
 
 static const kv_command answer = {
@@ -188,6 +169,8 @@ static const kv_command table = {
         {"kvreplay table results.db --mean", "means over the traces"},
         {"kvreplay table results.db --answers",
          "right answers and their likelihood, by task"},
+        {"kvreplay table results.db --answers --texts -w method=snapkv",
+         "what snapkv said, and where it leaves what dense said"},
         {"kvreplay table results.db --gap",
          "how far each method is from the best choice of as many entries"},
         {NULL, NULL}}};
@@ -213,6 +196,8 @@ static const kv_command export = {
     .examples =
         (const kv_example[]){{"kvreplay export results.db --format csv -o data",
                               "data/cell.csv and one file for each other view"},
+                             {"kvreplay export answers.db --samples samples",
+                              "answers for lm-evaluation-harness's tools"},
                              {NULL, NULL}}};
 
 static const kv_command history = {
@@ -222,19 +207,26 @@ static const kv_command history = {
         {"kvreplay history results.db", "the newest code last"}, {NULL, NULL}}};
 
 static const char *const compare_notes[] = {
-    "The unit is a trace, or an item that a model was asked. A pair is its two "
-    "values. The verdict is p < .05 of the two-sided sign-flip test, after "
-    "Holm's correction for all comparisons of the call. The test uses all 2^n "
-    "flips of up to 16 traces, otherwise 10,000 random flips. Below 8 traces "
-    "there is no verdict. The interval is from 10,000 bootstrap means and does "
-    "not decide; below 5 traces there is none.",
+    "The unit is a trace, or a question that a model was asked. A pair is its "
+    "two values. Questions about one context depend on each other: they are "
+    "flipped and drawn together. Several tasks have equal weight. The verdict "
+    "is p < .05 of the two-sided sign-flip test, after Holm's correction for "
+    "all tests of the call. The test uses all 2^n flips of up to 16 traces or "
+    "contexts, otherwise 10,000 random flips. Below 8 there is no verdict. The "
+    "interval is from 10,000 bootstrap means and does not decide; below 5 "
+    "there is none.",
+    "A tie does not show that A is as good. `less than 5 points worse` is a "
+    "test of its own, one-sided (Tango's score test and the rule of three). It "
+    "needs 59 contexts, more with several tests. `contexts detect` is the "
+    "difference that is found with 80 % probability.",
     "The number of traces needed is (z + 0.84)^2 times the variance of the "
     "differences over their squared mean. That gives 80 % power at a two-sided "
     "5 % over the number of comparisons at equal bytes (z is 1.96 for one, "
     "2.50 for 4).",
     "Rows whose bytes differ by more than 10 % are not compared. The bytes are "
     "the mean, those held at the end for end:, and those read and scanned for "
-    "read:.",
+    "read:. There is no verdict by a measure that does not place random below "
+    "oracle-evict at these bytes; the column `checked` says whether both ran.",
     NULL};
 
 static const kv_command compare = {
@@ -246,41 +238,6 @@ static const kv_command compare = {
              "better, worse or not distinguishable, by needle"},
             {NULL, NULL}},
     .notes = compare_notes};
-
-static const char *const rank_notes[] = {
-    "Reads evaluations (kvreplay evaluate), which have the answers and the "
-    "open-loop measures of the same prompt. A group is one task at one budget. "
-    "Methods in a group are compared by their means over prompts. A method is "
-    "left out, and named, if its bytes are more than 10 % from the group's "
-    "median, or if it answered less than three quarters of the prompts. "
-    "Prompts that a remaining method did not answer are left out too. A method "
-    "without a budget is in no group.",
-    "tau-b is one number for all groups. Over all pairs of methods within a "
-    "group, it is the pairs in the same order minus those in opposite order, "
-    "divided by the root of the pairs not tied by the measure times those not "
-    "tied by the answers. 1 is the same order, 0 is none. Every measure counts "
-    "so that more is better: needle, mass and recall as they are; errors and "
-    "divergences negated; LSE errors by their size. exact_match leaves out "
-    "tasks on which dense is right less than 60 % of the time. bytes and kept "
-    "are in the table to show that they say nothing.",
-    "Brackets are 95 % intervals: 1.96 standard deviations of 2,000 bootstrap "
-    "resamples of each task's prompts, drawn together for all budgets and "
-    "methods. Below 5 prompts there are none. The best measure is one that all "
-    "pairs have. `best less it` is its tau minus the other's, on the pairs of "
-    "both; they differ if that interval excludes 0. `without` names the "
-    "methods whose removal changes tau most, up and down.",
-    NULL};
-
-static const kv_command rank = {
-    COMMAND(rank, "which measure ranks methods as their answers do?"), DB,
-    .options = of_rank,
-    .examples =
-        (const kv_example[]){
-            {"kvreplay rank answers.db", "tau-b of every open-loop measure"},
-            {"kvreplay rank answers.db --by exact_match --pairs",
-             "what the best measure ranks wrongly"},
-            {NULL, NULL}},
-    .notes = rank_notes};
 
 static const char *const merge_notes[] = {
     "OUT is created, or keeps its rows and gets all rows of each DB. If two "
@@ -307,7 +264,7 @@ static kv_rc version(size_t size, char *lines, kv_err *e) {
 }
 
 static const kv_command *const commands[] = {
-    &answer, &table, &html, &export, &history, &compare, &rank, &merge, NULL};
+    &answer, &table, &html, &export, &history, &compare, &merge, NULL};
 
 static const char *const notes[] = {
     "Reads a database that `kvreplay run --db` wrote. Each command is also a "

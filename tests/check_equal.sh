@@ -134,6 +134,14 @@ cmp -s means values || fail "means: $(diff means values)"
 column alike | grep -Ff <(sed 's/,.*/,/' compared) | sort >alike
 [ -s compared ] && cmp -s compared alike ||
   fail "alike: $(diff compared alike)"
+# The page draws them, the best first, each with an interval.
+ran 0 "$kvreport" html r.db -o r.html
+sed -n '/<table class=dots>/,/<\/table>/p' r.html >plots
+grep -q "^<tr [^>]*class=\"best v[0-9]*\"><th scope=row>$best<td " plots ||
+  fail "$best is not the best of a plot"
+sed -n 's/.*<line class=w.*svg><td>\([0-9.e-]*\)<.*/\1/p
+  /<\/table>/q' plots >values
+[ "$(wc -l <values)" -gt 5 ] && sort -grc values || fail "a plot: $(cat values)"
 # Without budgets in bytes there is none, and it says what to run.
 "$kvreplay" run t1.safetensors -q --db e.db -m dense,h2o -b 20% >/dev/null
 ran 0 "$kvreport" answer e.db

@@ -48,7 +48,10 @@ arrows() {
       '|lane/(assets?|decisions|trace)[.]h)' | tr -d ' '
     ;;
   sim) echo 'sim/|gpu/|ref/|traces/' ;;
-  analysis) echo 'analysis/|traces/option/|sim/store/(tables|union)[.]h' ;;
+  analysis)
+    echo 'analysis/|traces/option/|sim/store/(tables|union)[.]h' \
+      '|ref/ground/sha256[.]h' | tr -d ' '
+    ;;
   tests) echo '(tests|analysis|sim|gpu|ref|traces)/' ;;
   esac
 }

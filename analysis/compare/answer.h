@@ -4,17 +4,20 @@
  * requested in bytes (-b mean:20%, traffic:20%), ranks the methods with equal
  * bytes by the measure that ranks a model's answers: needle if traces mark
  * their answer, else the 99th percentile of the largest difference of an
- * output's coordinate (analysis/README.md, "What ranks answers"). Uses cells,
- * not evaluations. `kvreport answer` prints it, and the page begins with it.
+ * output's coordinate (analysis/README.md, "What ranks answers"). The same for
+ * evaluations, by right answers (closed.h). `kvreport answer` prints it, and
+ * the page begins with it.
  *
  * Call kv_answer_find after kv_results_open, read, free. Cost: a query and,
  * from KV_PAIRS_LEAST traces on, for each size a comparison of the best with
- * each other method (paired.h).
+ * each other method (paired.h). All comparisons are one family (Holm).
  */
 #ifndef KV_ANALYSIS_ANSWER_H
 #define KV_ANALYSIS_ANSWER_H
 
 #include "analysis/compare/rows.h"
+
+#include <stddef.h>
 
 /* A method's standing at a size. */
 typedef enum kv_answer_place {
@@ -30,12 +33,17 @@ typedef struct kv_answer_row {
                          owned by the size's x */
   int variant;        /* its number in the size's x */
   kv_answer_place place;
-  bool baseline;   /* a baseline (dense, window, random, replay and oracles):
-                      never the best */
-  bool alike;      /* EQUAL: the best, or not significantly worse; without a
-                      verdict (kv_answer_size) only the best */
-  int traces;      /* traces with a value; traces of one request count once */
-  double value;    /* mean of the measure over them; NaN: none */
+  bool baseline; /* a baseline (dense, window, random, replay and oracles):
+                    never the best */
+  bool alike;    /* EQUAL: the best, or not significantly worse; without a
+                    verdict (kv_answer_size) only the best */
+  int traces;    /* traces, or questions, with a value; traces of one request
+                    count once */
+  double value;  /* mean of the measure over them, of several tasks the mean of
+                    their means; NaN: none */
+  double low, high; /* its 95 % interval; NaN: none */
+  kv_paired found;  /* the best against it, if compared */
+  double p;         /* of that, after Holm's correction; NaN: not compared */
   double share;    /* bytes held, or read and scanned, as a share of dense: mean
                       over the size's traces that it ran on. NONE: of its
                       smallest value, on the trace where that is largest. NaN:
@@ -49,16 +57,25 @@ typedef struct kv_answer_size {
   kv_compare_rows x; /* its rows of the view `cell`; x.at is "mean:20%" */
   bool reads;        /* bytes read and scanned; false: bytes held */
   double share;      /* requested bytes as a share of dense, 0.2 */
-  int traces;        /* traces on which any method has a value */
-  int tests;         /* comparisons of the best with others; 0: no verdict */
-  bool able; /* these traces are enough to show a difference in so many tests */
-  int best;  /* index of a row; -1: only baselines are EQUAL */
+  bool entries;      /* not requested in bytes: share is the methods' median */
+  int traces, contexts, tasks; /* traces or questions on which any method has a
+                                  value; clusters of them; tasks */
+  int tests;      /* comparisons of the best with others; 0: no verdict */
+  bool able;      /* so many traces can show a difference in all tests */
+  double detects; /* of evaluations with tests: the difference that they detect
+                     (kv_paired_detectable), for the rival that differs on most
+                     questions */
+  double margin;  /* p, after Holm's correction, of the best being KV_MARGIN
+                     worse than dense, if so many contexts can show it */
+  kv_trust trust; /* KV_TRUST_REFUSED: no tests */
+  int best;       /* index of a row; -1: only baselines are EQUAL */
   int n;
   kv_answer_row *row; /* [n] */
 } kv_answer_size;
 
 typedef struct kv_answer {
-  const kv_compared *by; /* the measure: needle or output_abs_p99 */
+  const kv_compared *by; /* the measure: needle, output_abs_p99, exact_match */
+  int tests;             /* at all sizes */
   int sizes;
   kv_answer_size *size; /* [sizes] those held, then those read, ascending */
   kv_grid asked;        /* owns the texts of x.at */
@@ -68,6 +85,9 @@ typedef struct kv_answer {
 /* Returns an exit code (analysis/database/say.h), KV_EXIT_OK also without any
  * size. Free *out with kv_answer_free, also after a failure. */
 int kv_answer_find(sqlite3 *db, kv_answer *out);
+/* The same for evaluations, by right answers, after kv_results_answers. Budgets
+ * that are not in bytes follow those that are. */
+int kv_answer_find_right(sqlite3 *db, kv_answer *out);
 void kv_answer_free(kv_answer *a); /* accepts zeroed */
 
 /* --- in words --------------------------------------- */
@@ -85,15 +105,18 @@ void kv_answer_say_fewest(const kv_answer *a, char out[KV_ANSWER_SAID]);
 
 /* --- as a table ------------------------------------- */
 
-/* Stores it in the new temporary table `answered_at` of the connection, a row
- * per size and method: basis, asked, reads, size (0.2), rank (0 first), method,
- * baseline, place (equal, some, own, none), alike, measure, traces, value,
- * share, kl, reason, shown (kv_answer_ask). Returns an exit code. */
+/* Stores it in the new temporary table `answered_at` of the connection, of
+ * evaluations `closed_all`, a row per size and method: basis, asked, reads,
+ * size (0.2; null: entries), rank (0 first), method, baseline, place (equal,
+ * some, own, none), alike, measure, traces, value, share, kl, reason, shown
+ * (kv_answer_ask), low, high, contexts, tasks, verdict (a phrase, perhaps '').
+ * Returns an exit code. */
 int kv_answer_put(sqlite3 *db, const kv_answer *a);
 /* Queries that table for people: a row per method and a column per size, for
- * sizes held, or read; the best at the middle size first. A cell is the value;
- * "0.93 (34%)" at other bytes, "0.93 (3 of 4)" on some traces, "from 35%" if
- * that is the smallest it can reach. No rows without such a size. */
+ * sizes held, or read (of evaluations for all); the best at the middle size
+ * first. A cell is the value; "0.93 (34%)" at other bytes, "0.93 (3 of 4)" on
+ * some traces, "from 35%" if that is the smallest it can reach. No rows without
+ * such a size. */
 int kv_answer_ask(sqlite3 *db, const kv_answer *a, bool reads, kv_grid *out);
 extern const char kv_answer_marks[]; /* the sentence that explains the cells */
 

@@ -7,48 +7,38 @@
 
 enum { NEITHER = 0, MORE = 1, LESS = -1, SIZE = -2 };
 enum { PROMPT = 0, STEPS = 1, SEARCHES = 2 };
-/* Measures without a better direction are not ranked, nor those of prompt
- * rows. */
 #define ROW(NAME, name, of, better, unit, columns, title, phrase)              \
-  {#name,                                                                      \
-   #name,                                                                      \
-   false,                                                                      \
-   (better > 0) - (better < 0),                                                \
-   better == SIZE,                                                             \
-   of == SEARCHES,                                                             \
-   of > 0 && better != 0,                                                      \
-   phrase},
+  {#name,          #name,          false,  (better > 0) - (better < 0),        \
+   better == SIZE, of == SEARCHES, phrase, false},
 /* needle is listed before them. */
 #define DERIVED(NAME, ...) DERIVED_##NAME(__VA_ARGS__)
 #define DERIVED_NEEDLE_SHARE(...)
 #define DERIVED_LSE_DRIFT(...) ROW(LSE_DRIFT, __VA_ARGS__)
-#define SIZE_OF(name, value)                                                   \
-  { name, value, false, 1, false, false, true, "" }
 
 const kv_compared kv_compared_all[] = {
-    {"loglik", "loglik_token", true, 1, false, false, true,
-     "of the right answer, nats a token"},
-    {"exact_match", "exact", true, 1, false, false, true,
-     "share of questions answered right"},
-    {"next_kl", "kl", true, -1, false, false, true,
-     "KL of the next token from dense's, nats"},
-    {"agree", "agree", true, 1, false, false, true,
-     "tokens until greedy decoding leaves dense's"},
-    {"needle", "needle_share", false, 1, false, true, true,
-     "mass on the answer, dense is 1"},
+    {"loglik", "loglik_token", true, 1, false, false,
+     "of the right answer, nats a token", false},
+    {"exact_match", "exact", true, 1, false, false,
+     "share of questions answered right", true},
+    {"next_kl", "kl", true, -1, false, false,
+     "KL of the next token from dense's, nats", false},
+    {"agree", "agree", true, 1, false, false,
+     "tokens until greedy decoding leaves dense's", false},
+    {"needle", "needle_share", false, 1, false, true,
+     "mass on the answer, dense is 1", true},
+    {"needle_kept", "needle_kept", false, 1, false, true,
+     "dense's mass on the answer that is kept, a share", true},
+    {"needle_worst", "needle_worst", false, 1, false, true,
+     "the same over the worst tenth of lanes", true},
     KV_MEASURES_EACH(ROW, DERIVED) /* one row each */
     {"output_abs_p99",
      "(SELECT p99 FROM metric JOIN run USING (run_id) WHERE run.key = cell.key"
      " AND part = 0 AND measure = 'output_abs')",
-     false, -1, false, false, false,
-     "99th percentile of the output's largest difference"},
-    SIZE_OF("bytes", "bytes.mean"),
-    SIZE_OF("bytes_read", "bytes.read"),
-    SIZE_OF("kept", "kept"),
-    SIZE_OF("attended", "attended"),
+     false, -1, false, false,
+     "99th percentile of the output's largest difference", false},
     {.name = NULL}};
 
-/* Open-loop measures first: needle is the default. */
+/* Open-loop measures first: needle is the default for traces. */
 const kv_compared *kv_compared_at(int i) {
   const kv_compared *m = kv_compared_all;
   for (int answers = 0; answers < 2; answers++)

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 
 typedef struct kv_compared {
-  const char *name;  /* as after --measure, and in `kvreport rank` */
+  const char *name;  /* as after --measure */
   const char *value; /* SQL over a row of the view `cell`; for evaluations the
                         name of a number after "open." */
   bool answered; /* about a model's answers (`kvreplay evaluate`); only the name
@@ -18,13 +18,12 @@ typedef struct kv_compared {
   int better;    /* 1: more is better, -1: less is better */
   bool size;     /* use its absolute value, in each row */
   bool marked;   /* only for traces whose answer is marked */
-  bool ranked;   /* `kvreport rank` has it */
   const char *what; /* a phrase, with its unit, for `kvreport compare`; "": not
                        offered there */
+  bool points;      /* a share from 0 to 1, so that 5 points are a margin */
 } kv_compared;
 
-/* First the answers, led by the one by which ranks are sorted; then the others.
- * Ends with name NULL. */
+/* First the answers, then the others. Ends with name NULL. */
 extern const kv_compared kv_compared_all[];
 /* Measure number i of `kvreport compare`; past the last, name is NULL. */
 const kv_compared *kv_compared_at(int i);

@@ -17,39 +17,50 @@
   " coalesce(bytes_mean / max(iif(method = 'dense', bytes_mean, NULL)) OVER"   \
   " (PARTITION BY identity, prompt_len, observe), kr) END AS share"
 #define ROWS                                                                   \
-  "SELECT trace, request, prompt_len, observe, method, params, budget,"        \
-  " %s(%s) AS value, " SHARE ", 1 AS questions, status, reason, kl"            \
-  " FROM cell WHERE asked IN (?1, '') AND (?2 OR status IN ('ok', 'fixed'))"   \
+  "SELECT '' AS task, '' AS cluster, trace, request, prompt_len, observe,"     \
+  " method, params, budget, asked, %s(%s) AS value, " SHARE                    \
+  ", status, reason,"                                                          \
+  " kl FROM cell WHERE asked IN (?1, '') AND (?2 OR status IN ('ok', "         \
+  "'fixed'))"                                                                  \
   " ORDER BY min(trace) OVER (PARTITION BY request, prompt_len, observe),"     \
   " prompt_len, observe, trace"
 
-/* Answers: an item counts as a trace, and a method has its name as typed.
- * `exact` counts only for measurable tasks (answers.sql). */
-#define ITEMS                                                                  \
+/* Answers: a method has its name as typed. A trace is a model on a platform. */
+#define OF_IT                                                                  \
+  " FROM evaluated v WHERE v.evaluation_id = e.evaluation_id AND name "
+#define ANSWERS                                                                \
   "WITH can AS (SELECT model_digest, platform, task FROM task_mean WHERE"      \
-  " measurable)"                                                               \
-  " SELECT v.task || ' ' || v.item AS trace, v.task || ' ' || v.item AS"       \
-  " request, v.platform AS prompt_len, v.model_digest AS observe, v.method,"   \
-  " '{}' AS params, '' AS budget,"                                             \
-  " v.value AS value, b.value AS share, v.questions FROM item_mean v"          \
-  " LEFT JOIN item_mean b"                                                     \
-  " ON b.measure = CASE WHEN ?1 LIKE 'end:%%' THEN 'bytes.end' WHEN ?1 LIKE"   \
-  " 'read:%%' OR ?1 LIKE 'traffic:%%' THEN 'bytes.read' ELSE 'bytes.mean' END" \
-  " AND (b.model_digest, b.platform,"                                          \
-  " b.task, b.item, b.method, b.basis, b.asked) = (v.model_digest,"            \
-  " v.platform, v.task, v.item, v.method, v.basis, v.asked)"                   \
-  " WHERE v.asked IN (?1, '') AND v.measure = '%s' AND (v.measure <> 'exact'"  \
-  " OR (v.model_digest, v.platform, v.task) IN can)"                           \
-  " ORDER BY trace, prompt_len, observe"
+  " measurable),"                                                              \
+  " at AS (SELECT *, (SELECT value" OF_IT "= '%s') AS value,"                  \
+  " (SELECT sum(value)" OF_IT "IN (%s)) AS bytes FROM newest_evaluation e"     \
+  " WHERE target IN (?1, '') AND (?2 OR status = 'ok')),"                      \
+  " dense AS (SELECT question, platform, bytes FROM at WHERE method ="         \
+  " 'dense' AND status = 'ok')"                                                \
+  " SELECT task, iif(context = '', item, context) AS cluster, model_digest"    \
+  " || platform AS trace, item || ' ' || number AS request, '' AS prompt_len," \
+  " '' AS observe, method, '{}' AS params, '' AS budget, target AS asked,"     \
+  " value, at.bytes / dense.bytes AS share, status, reason, NULL AS kl"        \
+  " FROM at LEFT JOIN dense USING (question, platform)"                        \
+  " WHERE (?2 OR value IS NOT NULL) AND"                                       \
+  " ('%s' <> 'exact' OR (model_digest, platform, task) IN can)"                \
+  " ORDER BY task, cluster, request, trace"
 
 static const char *view(const kv_compared *by) {
-  return by->answered ? "item_mean" : "cell";
+  return by->answered ? "evaluations" : "cell";
 }
 
-/* Runs a query with the name of a view, or of a function and a value. */
-static int ask(sqlite3 *db, const char *sql, const char *of, const char *value,
-               int binds, const char *const *bind, kv_grid *g) {
-  char *text = sqlite3_mprintf(sql, of, value);
+/* The numbers of an evaluation that are the bytes of a budget. */
+static const char *bytes(const char *at) {
+  if (!strncmp(at, "end:", 4)) return "'bytes.end'";
+  if (!strncmp(at, "read:", 5) || !strncmp(at, "traffic:", 8))
+    return "'open.bytes.read', 'open.bytes.scanned'";
+  return "'bytes.mean'";
+}
+
+/* Runs a query with the name of a view. */
+static int ask(sqlite3 *db, const char *sql, const kv_compared *by, int binds,
+               const char *const *bind, kv_grid *g) {
+  char *text = sqlite3_mprintf(sql, view(by));
   int rc = text ? kv_grid_ask(db, text, binds, bind, g) : kv_tell_short();
   sqlite3_free(text);
   return rc;
@@ -60,7 +71,7 @@ static int say_none(sqlite3 *db, const kv_compared *by, const char *at) {
   int rc = ask(db,
                "SELECT group_concat(asked, ', ') AS each FROM (SELECT "
                "DISTINCT asked FROM %s WHERE asked <> '')",
-               view(by), NULL, 0, NULL, &g);
+               by, 0, NULL, &g);
   if (rc) return rc;
   const char *each = kv_grid_text(&g, 0, "each");
   rc = kv_tell(KV_EXIT_USAGE,
@@ -73,22 +84,49 @@ static int say_none(sqlite3 *db, const kv_compared *by, const char *at) {
 static int count(sqlite3 *db, const kv_compared *by, const char *at,
                  bool *any) {
   kv_grid g;
-  int rc = ask(db, "SELECT count(*) AS n FROM %s WHERE asked = ?1", view(by),
-               NULL, 1, &at, &g);
+  int rc =
+      ask(db, "SELECT count(*) AS n FROM %s WHERE asked = ?1", by, 1, &at, &g);
   if (rc) return rc;
   *any = kv_grid_number(&g, 0, "n") > 0;
   kv_grid_free(&g);
   return rc;
 }
 
+#define KV_CLUSTER "task cluster"
+#define KV_UNIT KV_CLUSTER " request prompt_len observe"
+
+/* Numbers the rows by what they are about. */
+static bool number(kv_compare_rows *x) {
+  kv_compare_row now = {0};
+  x->row = calloc((size_t)x->g.rows + 1, sizeof *x->row);
+  for (int r = 0; r < x->g.rows && x->row; r++) {
+    const char *status = kv_grid_text(&x->g, r, "status");
+    bool same = r && kv_grid_alike(&x->g, r - 1, r, KV_UNIT);
+    now.trace += !same || !kv_grid_alike(&x->g, r - 1, r, "trace");
+    now.unit += !same;
+    now.cluster += !same && !(x->by->answered && r &&
+                              kv_grid_alike(&x->g, r - 1, r, KV_CLUSTER));
+    now.task += !r || !kv_grid_alike(&x->g, r - 1, r, "task");
+    bool ran = !strcmp(status, "ok") || !strcmp(status, "fixed");
+    now.value = ran ? kv_grid_number(&x->g, r, "value") : NAN;
+    now.share = kv_grid_number(&x->g, r, "share");
+    x->row[r] = now;
+  }
+  x->clusters = now.cluster;
+  return x->row != NULL;
+}
+
 int kv_compare_rows_all(sqlite3 *db, const kv_compared *by, const char *at,
                         bool refused, kv_compare_rows *out) {
   const char *bind[] = {at, refused ? "1" : "0"};
   *out = (kv_compare_rows){.by = by, .at = at};
-  const char *size = by->size ? "abs" : "";
-  int rc = by->answered ? ask(db, ITEMS, by->value, NULL, 1, bind, &out->g)
-                        : ask(db, ROWS, size, by->value, 2, bind, &out->g);
-  if (!rc && !kv_variants_find(&out->g, &out->v)) rc = kv_tell_short();
+  char *sql = by->answered
+                  ? sqlite3_mprintf(ANSWERS, by->value, bytes(at), by->value)
+                  : sqlite3_mprintf(ROWS, by->size ? "abs" : "", by->value);
+  int rc = sql ? kv_grid_ask(db, sql, 2, bind, &out->g) : kv_tell_short();
+  sqlite3_free(sql);
+  if (!rc && (!number(out) || !kv_variants_find(&out->g, &out->v)))
+    rc = kv_tell_short();
   return rc;
 }
 
@@ -104,6 +142,7 @@ int kv_compare_rows_find(sqlite3 *db, const kv_compared *by, const char *at,
 void kv_compare_rows_free(kv_compare_rows *x) {
   kv_variants_free(&x->v);
   kv_grid_free(&x->g);
+  free(x->row);
 }
 
 /* --- names ---------------------------------------------------------------- */
@@ -177,45 +216,84 @@ int kv_compare_rows_name(const kv_compare_rows *x, const char *text,
 
 /* --- pairs ---------------------------------------------------------------- */
 
-/* If some questions of an item failed, its mean is not the mean of all. */
-static bool as_many(const kv_compare_rows *x, int i, int j) {
-  return kv_grid_number(&x->g, i, "questions") ==
-         kv_grid_number(&x->g, j, "questions");
-}
-
+/* The row of a variant with a value among rows first .. end - 1, or -1. */
 static int row_of(const kv_compare_rows *x, int variant, int first, int end) {
   for (int r = first; r < end; r++)
-    if (x->v.of[r] == variant && !isnan(kv_grid_number(&x->g, r, "value")))
-      return r;
+    if (x->v.of[r] == variant && !isnan(x->row[r].value)) return r;
   return -1;
 }
 
-/* Adds the pair of the unit of rows first .. end - 1, if there is one. */
-static void add_unit(const kv_compare_rows *x, int a, int b, int first, int end,
-                     kv_pairs *out) {
+/* Adds the pair of the unit that begins at row `first`, if there is one, to the
+ * cluster. Returns the end of the unit. */
+static int add_unit(const kv_compare_rows *x, int a, int b, int first,
+                    kv_pairs *out, kv_cluster *to) {
   double d = 0, share[2] = {0, 0};
-  int n = 0;
-  for (int at = first, stop; at < end; at = stop) {
-    stop = kv_grid_end(&x->g, at, KV_UNIT_TRACE);
-    int i = row_of(x, a, at, stop), j = row_of(x, b, at, stop);
-    if (i < 0 || j < 0 || !as_many(x, i, j)) continue;
-    d += kv_grid_number(&x->g, i, "value") - kv_grid_number(&x->g, j, "value");
-    share[0] += kv_grid_number(&x->g, i, "share");
-    share[1] += kv_grid_number(&x->g, j, "share");
+  int n = 0, at = first, end;
+  for (; x->row[at].unit == x->row[first].unit; at = end) {
+    for (end = at; x->row[end].trace == x->row[at].trace;) end++;
+    int i = row_of(x, a, at, end), j = b < 0 ? i : row_of(x, b, at, end);
+    if (i < 0 || j < 0) continue;
+    d += x->row[i].value - (b < 0 ? 0 : x->row[j].value);
+    share[0] += x->row[i].share;
+    share[1] += x->row[j].share;
     n++;
   }
-  if (!n) return;
-  out->d[out->n++] = d / n;
+  if (!n) return at;
+  to->n++;
+  to->sum += d / n;
+  to->above += d > 0;
+  to->below += d < 0;
   for (int k = 0; k < 2; k++) out->share[k] += share[k] / n;
+  return at;
 }
 
 void kv_compare_rows_pair(const kv_compare_rows *x, int a, int b,
                           kv_pairs *out) {
-  out->n = 0;
+  out->n = out->units = 0;
   out->share[0] = out->share[1] = 0;
-  for (int first = 0, end; first < x->g.rows; first = end) {
-    end = kv_grid_end(&x->g, first, KV_UNIT);
-    add_unit(x, a, b, first, end, out);
+  for (int first = 0, r = 0; r < x->g.rows; first = r) {
+    kv_cluster *to = &out->c[out->n];
+    *to = (kv_cluster){.task = x->row[first].task};
+    while (r < x->g.rows && x->row[r].cluster == x->row[first].cluster)
+      r = add_unit(x, a, b, r, out, to);
+    out->units += to->n;
+    out->n += to->n > 0;
   }
-  for (int k = 0; k < 2; k++) out->share[k] /= out->n;
+  for (int k = 0; k < 2; k++) out->share[k] /= out->units;
+}
+
+/* --- is the measure to be trusted? ---------------------------------------- */
+
+#define APART 0.1
+
+bool kv_compare_same_bytes(const double share[2]) {
+  double more = share[0] > share[1] ? share[0] : share[1];
+  return fabs(share[0] - share[1]) <= APART * more;
+}
+
+/* Is the variant the method, perhaps with parameters? */
+static bool is(const kv_compare_rows *x, int variant, const char *method) {
+  size_t n = strlen(method);
+  const char *label = x->v.label[variant];
+  return !strncmp(label, method, n) && (!label[n] || label[n] == ' ');
+}
+
+bool kv_compare_rows_trust(const kv_compare_rows *x, kv_trust *out) {
+  kv_pairs pairs = {.c = malloc(((size_t)x->clusters + 1) * sizeof *pairs.c)};
+  int n = 0;
+  double sum = 0;
+  for (int i = 0; i < x->v.n * x->v.n && pairs.c; i++) {
+    int best = i / x->v.n, other = i % x->v.n;
+    if (!is(x, best, "oracle-evict") || !is(x, other, "random")) continue;
+    kv_compare_rows_pair(x, best, other, &pairs);
+    if (!kv_compare_same_bytes(pairs.share)) continue;
+    for (int k = 0; k < pairs.n; k++) sum += pairs.c[k].sum;
+    n += pairs.n;
+  }
+  *out = x->by->answered           ? KV_TRUST_NONE
+         : !n                      ? KV_TRUST_UNKNOWN
+         : sum * x->by->better > 0 ? KV_TRUST_CHECKED
+                                   : KV_TRUST_REFUSED;
+  free(pairs.c);
+  return pairs.c != NULL;
 }

@@ -11,16 +11,28 @@
  *   about(x, e)        a mean and twice its standard error, for people; null if
  *                      x is, without the latter if e is
  *   share(x, e)        the same in percent
- *   proportion(x, n)   a share of n items in percent, and Wilson's interval,
- *                      which contains 95 % of such shares: "25% [9, 53]";
- *                      without it for fewer than KV_INTERVAL_LEAST
+ *   proportion(x, low, high)  a share in percent and its interval, "25% [9,
+ *                      53]"; the share alone if low is null
+ *   right_interval(sum, n)  the 95 % interval of right answers, a row for each
+ *                      context: how many are right, and of how many. "LOW
+ *                      HIGH", or null without an interval (kv_paired_right)
+ *   leaves(a, b)       how many characters of b precede the first word in which
+ *                      it differs from a; null if they are equal, or one is
+ *   sha256(x)          of a text, as hex digits
+ *   file_name(x)       a text as part of a file's name, as in
+ *                      lm-evaluation-harness (sanitize_model_name): "__" for
+ *                      /, : and the like, here also for control characters; at
+ *                      most 120 bytes
  */
+#include "analysis/database/paired.h"
 #include "analysis/database/results.h"
 #include "analysis/database/survivors.h"
+#include "ref/ground/sha256.h"
 
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The i-th number, from 0, of a blob, which must have it. */
@@ -116,41 +128,114 @@ static void share(sqlite3_context *c, int n, sqlite3_value **v) {
   sqlite3_result_text(c, text, -1, SQLITE_TRANSIENT);
 }
 
-static void proportion(sqlite3_context *c, int count, sqlite3_value **v) {
-  double x = sqlite3_value_double(v[0]), n = sqlite3_value_double(v[1]);
-  const double z = 1.959963984540054;
-  double middle = (x + z * z / (2 * n)) / (1 + z * z / n);
-  double half =
-      z / (1 + z * z / n) * sqrt(x * (1 - x) / n + z * z / (4 * n * n));
+static void proportion(sqlite3_context *c, int n, sqlite3_value **v) {
   char text[80];
   if (sqlite3_value_type(v[0]) == SQLITE_NULL) return;
-  count = snprintf(text, sizeof text, "%.0f%%", 100 * x);
-  if (n >= KV_INTERVAL_LEAST)
-    snprintf(text + count, sizeof text - (size_t)count, " [%.0f, %.0f]",
-             100 * fmax(middle - half, 0), 100 * fmin(middle + half, 1));
+  n = snprintf(text, sizeof text, "%.0f%%", 100 * sqlite3_value_double(v[0]));
+  if (sqlite3_value_type(v[1]) != SQLITE_NULL)
+    snprintf(text + n, sizeof text - (size_t)n, " [%.0f, %.0f]",
+             100 * sqlite3_value_double(v[1]),
+             100 * sqlite3_value_double(v[2]));
   sqlite3_result_text(c, text, -1, SQLITE_TRANSIENT);
 }
 
+typedef struct contexts {
+  int n, room;
+  kv_cluster *c; /* [n] */
+} contexts;
+
+static void add_context(sqlite3_context *c, int n, sqlite3_value **v) {
+  (void)n;
+  contexts *s = sqlite3_aggregate_context(c, sizeof *s);
+  if (!s) return;
+  if (s->n == s->room) {
+    int room = 2 * s->room + 64;
+    kv_cluster *more = realloc(s->c, (size_t)room * sizeof *more);
+    if (!more) {
+      sqlite3_result_error_nomem(c);
+      return;
+    }
+    s->c = more;
+    s->room = room;
+  }
+  s->c[s->n++] = (kv_cluster){.n = sqlite3_value_int(v[1]),
+                              .sum = sqlite3_value_double(v[0])};
+}
+
+static void finish_contexts(sqlite3_context *c) {
+  contexts *s = sqlite3_aggregate_context(c, 0);
+  kv_paired of;
+  char text[64];
+  if (!s) return;
+  if (!kv_paired_right(s->n, s->c, &of)) {
+    sqlite3_result_error_nomem(c);
+  } else if (!isnan(of.low)) {
+    snprintf(text, sizeof text, "%.17g %.17g", of.low, of.high);
+    sqlite3_result_text(c, text, -1, SQLITE_TRANSIENT);
+  }
+  free(s->c);
+}
+
+/* Also true at the end of a text. */
+static bool ends_word(char x) { return strchr(" \t\r\n", x); }
+
+static void leaves(sqlite3_context *c, int n, sqlite3_value **v) {
+  const char *a = (const char *)sqlite3_value_text(v[0]);
+  const char *b = (const char *)sqlite3_value_text(v[1]);
+  int at = 0, count = 0;
+  if (!a || !b || !strcmp(a, b)) return;
+  while (a[at] && a[at] == b[at]) at++;
+  bool whole = ends_word(a[at]) && ends_word(b[at]);
+  while (!whole && at && !ends_word(b[at - 1])) at--;
+  for (n = 0; n < at; n++) count += (b[n] & 0xc0) != 0x80;
+  sqlite3_result_int(c, count);
+}
+
+static void sha256(sqlite3_context *c, int n, sqlite3_value **v) {
+  const unsigned char *text = sqlite3_value_text(v[0]);
+  char hex[65];
+  kv_sha256 h;
+  (void)n;
+  if (!text) return;
+  kv_sha256_init(&h);
+  kv_sha256_add(&h, text, (size_t)sqlite3_value_bytes(v[0]));
+  const kv_digest d = kv_sha256_end(&h);
+  kv_digest_hex(&d, hex);
+  sqlite3_result_text(c, hex, -1, SQLITE_TRANSIENT);
+}
+
+static void file_name(sqlite3_context *c, int n, sqlite3_value **v) {
+  const char *t = (const char *)sqlite3_value_text(v[0]);
+  char name[128];
+  bool replaced = false;
+  if (!t) return;
+  for (n = 0; *t && (n < 120 || (*t & 0xc0) == 0x80) && n < 124; t++) {
+    bool bad = strchr("\"<>:/|\\?*[]\x7f", *t) || (unsigned char)*t < ' ';
+    if (!bad) name[n++] = *t;
+    if (bad && !replaced) memcpy((n += 2) + name - 2, "__", 2);
+    replaced = bad;
+  }
+  sqlite3_result_text(c, name, n, SQLITE_TRANSIENT);
+}
+
 int kv_results_functions(sqlite3 *db) {
+  static const struct {
+    const char *name;
+    int n;
+    void (*call)(sqlite3_context *, int, sqlite3_value **);
+  } all[] = {{"f32_at", 2, f32_at},         {"f32_sum", 2, f32_sum},
+             {"about", 2, about},           {"share", 2, share},
+             {"proportion", 3, proportion}, {"needle_place", 2, needle_place},
+             {"leaves", 2, leaves},         {"sha256", 1, sha256},
+             {"file_name", 1, file_name}};
   const int how = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS;
-  int bad = sqlite3_create_function_v2(db, "f32_at", 2, how, NULL, f32_at, NULL,
-                                       NULL, NULL);
+  int bad = kv_survivors_functions(db);
+  for (size_t i = 0; i < sizeof all / sizeof *all && !bad; i++)
+    bad = sqlite3_create_function_v2(db, all[i].name, all[i].n, how, NULL,
+                                     all[i].call, NULL, NULL, NULL);
   if (!bad)
-    bad = sqlite3_create_function_v2(db, "f32_sum", 2, how, NULL, f32_sum, NULL,
-                                     NULL, NULL);
-  if (!bad)
-    bad = sqlite3_create_function_v2(db, "about", 2, how, NULL, about, NULL,
-                                     NULL, NULL);
-  if (!bad)
-    bad = sqlite3_create_function_v2(db, "share", 2, how, NULL, share, NULL,
-                                     NULL, NULL);
-  if (!bad)
-    bad = sqlite3_create_function_v2(db, "proportion", 2, how, NULL, proportion,
-                                     NULL, NULL, NULL);
-  if (!bad) bad = kv_survivors_functions(db);
-  if (!bad)
-    bad = sqlite3_create_function_v2(db, "needle_place", 2, how, NULL,
-                                     needle_place, NULL, NULL, NULL);
+    bad = sqlite3_create_function_v2(db, "right_interval", 2, how, NULL, NULL,
+                                     add_context, finish_contexts, NULL);
   return bad ? bad
              : sqlite3_create_function_v2(db, "standard_error", 1, how, NULL,
                                           NULL, add, finish_error, NULL);

@@ -22,8 +22,8 @@ typedef struct kv_grid {
   int rows, columns;
   char **name;     /* [columns] as the query calls them */
   kv_value *value; /* [rows][columns] */
-  bool headed;     /* in a table for people: the first column is written once,
-                      as a heading above the rows with its value */
+  int headed;      /* in a table for people: so many first columns are written
+                      once, as a heading above the rows with their values */
 } kv_grid;
 
 /* Runs one SELECT with the texts bind[0..binds) for its parameters ?1, ?2, ..

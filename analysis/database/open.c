@@ -70,5 +70,6 @@ int kv_results_answers(sqlite3 *db, const char *path) {
   return run(db, path,
              "INSERT INTO newest_evaluation SELECT * FROM newest_evaluations;"
              "INSERT INTO item_mean SELECT * FROM item_means;"
-             "INSERT INTO task_mean SELECT * FROM task_means");
+             "INSERT INTO task_mean SELECT * FROM task_means;"
+             "INSERT INTO right_interval SELECT * FROM right_intervals");
 }

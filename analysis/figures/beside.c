@@ -5,6 +5,7 @@
  * what only one of them has.
  */
 #include "analysis/database/results.h"
+#include "analysis/database/say.h"
 #include "analysis/figures/figures.h"
 
 #define TABLE                                                                  \
@@ -102,6 +103,7 @@ static int write_alone(const kv_page *p) {
 
 static int write_beside(const kv_page *p, const kv_figure *f) {
   (void)f;
+  if (!p->cell.rows && !p->beside->cell.rows) return KV_EXIT_OK;
   int rc = put_all(p, p->beside);
   if (!rc) rc = write_pairs(p);
   return rc ? rc : write_alone(p);

@@ -175,13 +175,10 @@ const kv_figure kv_figures_fidelity[] = {
      .panels = KV_PANELS("x", "y", ACROSS_STORED, KV_LOG("output error"),
                          "output error against bytes stored", .large = true,
                          .below = write_means),
-     .file = "bytes_stored", .none = "No cell has both bytes and an error yet.",
-     .lead = say_rank},
+     .file = "bytes_stored", .lead = say_rank},
     {"read", "Output error against bytes read",
      FIDELITY("share_read", "output_error", "1"), READ ERROR MARKS,
      .panels = KV_PANELS("x", "y", ACROSS_READ, KV_LOG("output error"),
                          "output error against bytes read", .large = true),
-     .file = "bytes_read",
-     .none = "Shares need the dense cache of the same trace; run <code>-m "
-             "dense</code> into this database."},
+     .file = "bytes_read"},
     {.id = NULL}};

@@ -5,7 +5,6 @@
  * SQL is a view, that view.
  */
 #include "analysis/figures/figures.h"
-#include "analysis/compare/ranked.h"
 #include "analysis/database/results.h"
 #include "analysis/database/say.h"
 #include "analysis/tables/sheets.h"
@@ -28,33 +27,16 @@
   " ORDER BY panel, method, share_mean"
 #define BYTES "bytes stored, share of dense"
 
-int kv_page_find_answers(const kv_page *p) {
+int kv_page_find_answers(kv_page *p) {
   kv_grid g = {0};
-  int rc = kv_grid_ask(p->db, "SELECT 1 FROM evaluation LIMIT 1", 0, NULL, &g);
-  bool has = g.rows > 0;
+  int rc =
+      kv_grid_ask(p->db, "SELECT count(*) AS n FROM evaluation", 0, NULL, &g);
+  if (!rc) p->answers = (int)kv_grid_number(&g, 0, "n");
   kv_grid_free(&g);
-  if (rc || !has) return rc;
-  rc = kv_results_answers(p->db, p->path);
-  return rc ? rc
-            : kv_ranked_fill(p->db, p->path,
-                             &(kv_ranked_how){.draws = KV_RANKED_DRAWS});
+  return rc || !p->answers ? rc : kv_results_answers(p->db, p->path);
 }
 
 /* --- rows along an axis --------------------------------------------------- */
-
-/* tau on the line of its interval; the tip has it without one method, unless
- * there are only two. */
-#define RANKS                                                                  \
-  "SELECT model || ', ' || iif(answer = 'loglik', 'log-likelihood of the"      \
-  " answer', 'right answers') AS heading, measure || iif(pairs < pairs_all,"   \
-  " ' *', '') AS name, tau AS x, low, high, marked = 0 AS nth, iif(marked,"    \
-  " 'needs a marked answer', 'needs none') AS series, 1 AS confirmed,"         \
-  " iif(low IS NULL, printf('%.2f, too few prompts', tau),"                    \
-  " printf('%.2f [%.2f, %.2f]', tau, low, high)) AS note, printf('%s: %.2f',"  \
-  " measure, tau) || iif(least_without IS NULL, '', printf('; %.2f without"    \
-  " %.60s, %.2f without %.60s', least, least_without, most, most_without)) AS" \
-  " tip FROM ranked_shown WHERE answer IN ('loglik', 'exact_match')"           \
-  " ORDER BY model, answer <> 'loglik', tau DESC, measure"
 
 /* Values below -2 are drawn at -2, marked as beyond it. */
 #define GAP                                                                    \
@@ -67,103 +49,46 @@ int kv_page_find_answers(const kv_page *p) {
 
 /* A point for each of the two, and a line between them. */
 #define MIRRORS                                                                \
-  "WITH shown AS (" KV_PICTURED(                                               \
-      "mirrors") "), points AS (SELECT *, 0 AS nth,"                           \
-                 " 'more bits for keys' AS series, pair AS own, output_error " \
-                 "AS x,"                                                       \
-                 " mirror_error AS high, kr AS bytes FROM shown UNION ALL "    \
-                 "SELECT *, 1,"                                                \
-                 " 'more bits for values', mirror, mirror_error, NULL, "       \
-                 "mirror_kr FROM shown)"                                       \
-                 " SELECT method, " AT                                         \
-                 " || ', ' || pair || ' and ' || mirror AS name, nth,"         \
-                 " series, x, iif(high IS NULL, NULL, x) AS low, high, "       \
-                 "confirmed,"                                                  \
-                 " printf('%.3g, %.3g', output_error, mirror_error) AS note,"  \
-                 " printf('%s %s: output error %.3g at %.3g%% of dense''s "    \
-                 "bytes',"                                                     \
-                 " substr(method, 1, 76), own, x, 100 * bytes) AS tip FROM "   \
-                 "points"                                                      \
-                 " ORDER BY method, basis, kr DESC, asked, pair, nth"
+  "WITH shown AS (SELECT * FROM mirrors" KV_PICTURED "), points AS (SELECT *," \
+  " 0 AS nth, 'more bits for keys' AS series, pair AS own, output_error AS x," \
+  " mirror_error AS high, kr AS bytes FROM shown UNION ALL SELECT *, 1, 'more" \
+  " bits for values', mirror, mirror_error, NULL, mirror_kr FROM shown)"       \
+  " SELECT method, " AT " || ', ' || pair || ' and ' || mirror AS name, nth,"  \
+  " series, x, iif(high IS NULL, NULL, x) AS low, high, confirmed,"            \
+  " printf('%.3g, %.3g', output_error, mirror_error) AS note, printf('%s %s:"  \
+  " output error %.3g at %.3g%% of dense''s bytes', substr(method, 1, 76),"    \
+  " own, x, 100 * bytes) AS tip FROM points ORDER BY method, basis, kr DESC,"  \
+  " asked, pair, nth"
 
 /* A kind of bytes as a bar, and the pages as a point. */
-#define KIND(nth, column, name)                                                \
-  " UNION ALL SELECT *, " nth ", '" name "', " column " FROM shown"
 #define CHARGED                                                                \
-  "WITH shown AS (" KV_PICTURED(                                               \
-      "charged") "), items AS (SELECT *, 0 AS nth,"                            \
-                 " 'K and V, or their codes' AS series, codes AS x FROM "      \
-                 "shown" KIND("1", "metadata",                                 \
-                              "metadata: scales, minima, positions, weights")  \
-                     KIND("2", "columns", "numbers of the method, an entry")   \
-                         KIND("3", "side", "other memory of the method")       \
-                             KIND("4", "slack", "held and unused")             \
-                                 KIND("5", "unified",                          \
-                                      "in unified pages, "                     \
-                                      "all that these "                        \
-                                      "hold") ") SELECT "                      \
-                                              "method, " AT " AS name, "       \
-                                              "nth, "                          \
-                                              "series, "                       \
-                                              "nth < 5 AS "                    \
-                                              "bar, x,"                        \
-                                              " 1 AS "                         \
-                                              "confirmed, "                    \
-                                              "printf('%."                     \
-                                              "1f%%, all "                     \
-                                              "%.1f%%', "                      \
-                                              "100 * "                         \
-                                              "codes,"                         \
-                                              " 100 * "                        \
-                                              "everything)"                    \
-                                              " AS note, "                     \
-                                              "printf('%s,"                    \
-                                              " %s: "                          \
-                                              "%.3g%% of "                     \
-                                              "dense',"                        \
-                                              " substr("                       \
-                                              "method, 1, "                    \
-                                              "76), "                          \
-                                              "iif(nth < "                     \
-                                              "5, series, "                    \
-                                              "'in "                           \
-                                              "unified "                       \
-                                              "pages'), "                      \
-                                              "100 * x)"                       \
-                                              " AS tip "                       \
-                                              "FROM items "                    \
-                                              "WHERE x > 0"                    \
-                                              " ORDER BY "                     \
-                                              "everything "                    \
-                                              "DESC, "                         \
-                                              "method, "                       \
-                                              "basis, "                        \
-                                              "asked, nth"
+  "WITH items AS (SELECT *, CASE nth WHEN 0 THEN codes WHEN 1 THEN metadata"   \
+  " WHEN 2 THEN columns WHEN 3 THEN side WHEN 4 THEN slack ELSE unified END"   \
+  " AS x FROM charged, (SELECT 0 AS nth, 'K and V, or their codes' AS series"  \
+  " UNION ALL VALUES (1, 'metadata: scales, minima, positions, weights'), (2," \
+  " 'numbers of the method, an entry'), (3, 'other memory of the method'),"    \
+  " (4, 'held and unused'), (5, 'in unified pages, all that these"             \
+  " hold'))" KV_PICTURED ") SELECT method, " AT " AS name, nth, series, nth <" \
+  " 5 AS bar, x, 1 AS confirmed, printf('%.1f%%, all %.1f%%', 100 * codes,"    \
+  " 100 * everything) AS note, printf('%s, %s: %.3g%% of dense',"              \
+  " substr(method, 1, 76), iif(nth < 5, series, 'in unified pages'), 100 * x)" \
+  " AS tip FROM items WHERE x > 0 ORDER BY everything DESC, method, basis,"    \
+  " asked, nth"
 
 /* A bar per cell, and a mark for each layout. */
 #define UTILISED                                                               \
-  "WITH shown AS (" KV_PICTURED(                                               \
-      "utilised") "), items AS (SELECT DISTINCT"                               \
-                  " method, basis, asked, utilisation, overall, fullest, 1 "   \
-                  "AS bar, 9 AS nth,"                                          \
-                  " 'utilisation' AS series, utilisation AS x, 0 AS "          \
-                  "confirmed FROM shown"                                       \
-                  " UNION ALL SELECT method, basis, asked, utilisation, "      \
-                  "overall, fullest, 0,"                                       \
-                  " dense_rank() OVER (ORDER BY layout) - 1, layout || ': "    \
-                  "slots used', used,"                                         \
-                  " confirmed FROM shown) SELECT method, " AT                  \
-                  " AS name, nth, series, bar, x,"                             \
-                  " confirmed, printf('%.1f%% of %.1f%%', 100 * overall, 100 " \
-                  "* fullest) AS"                                              \
-                  " note, iif(bar, printf('%s: utilisation %.3g%%', "          \
-                  "substr(method, 1, 76),"                                     \
-                  " 100 * x), printf('%s, %s: %.3g%% of slots used', "         \
-                  "substr(method, 1, 76),"                                     \
-                  " replace(series, ': slots used', ''), 100 * x)) AS tip "    \
-                  "FROM items"                                                 \
-                  " ORDER BY utilisation DESC, method, basis, asked, bar "     \
-                  "DESC, nth"
+  "WITH shown AS (SELECT * FROM utilised" KV_PICTURED "), items AS (SELECT"    \
+  " DISTINCT method, basis, asked, utilisation, overall, fullest, 1 AS bar, 9" \
+  " AS nth, 'utilisation' AS series, utilisation AS x, 0 AS confirmed FROM"    \
+  " shown UNION ALL SELECT method, basis, asked, utilisation, overall,"        \
+  " fullest, 0, dense_rank() OVER (ORDER BY layout) - 1, layout || ': slots"   \
+  " used', used, confirmed FROM shown) SELECT method, " AT " AS name, nth,"    \
+  " series, bar, x, confirmed, printf('%.1f%% of %.1f%%', 100 * overall, 100"  \
+  " * fullest) AS note, iif(bar, printf('%s: utilisation %.3g%%',"             \
+  " substr(method, 1, 76), 100 * x), printf('%s, %s: %.3g%% of slots used',"   \
+  " substr(method, 1, 76), replace(series, ': slots used', ''), 100 * x)) AS"  \
+  " tip FROM items ORDER BY utilisation DESC, method, basis, asked, bar DESC," \
+  " nth"
 
 /* oracle-topp has no budget and is interpolated between two shares: these
  * attend from few entries to nearly all. */
@@ -172,8 +97,9 @@ int kv_page_find_answers(const kv_page *p) {
   "oracle-topp:p=0.9,oracle-topp:p=0.95,oracle-topp:p=0.99"
 
 /* The budgets at which random and the baselines still have to run. */
-static int missing(const kv_page *p) {
+static int missing(const kv_page *p, const kv_figure *f) {
   kv_grid g;
+  (void)f;
   int rc = kv_grid_ask(
       p->db,
       "SELECT file, seen, baseline, group_concat(equal_budget) AS"
@@ -192,9 +118,8 @@ static int missing(const kv_page *p) {
     if (!rc) kv_grid_free(&g);
     return rc;
   }
-  fputs("<details><summary>Cells without a gap: random and their baseline were "
-        "not run at the entries they attend, or one fewer. These commands fill "
-        "them</summary>\n",
+  fputs("<p>Random and their baseline were not run at the entries that these "
+        "cells attend, or one fewer. These commands run them.</p>\n",
         p->f);
   for (int r = 0; r < g.rows; r++) {
     const char *baseline = kv_grid_text(&g, r, "baseline");
@@ -212,7 +137,6 @@ static int missing(const kv_page *p) {
     kv_text_shell_html(p->path, p->f);
     fputs("</code></p>\n", p->f);
   }
-  fputs("</details>\n", p->f);
   kv_grid_free(&g);
   return rc;
 }
@@ -235,21 +159,14 @@ static int missing(const kv_page *p) {
 
 /* `flat`: all squares of a map show this number. */
 #define HEADS                                                                  \
-  "WITH shown AS (" KV_PICTURED(                                               \
-      "heads") ") SELECT traces || ' trace' ||"                                \
-               " iif(traces = 1, '', 's') || ', ' || layers || ' layers of ' " \
-               "|| kv_heads"                                                   \
-               " || ' KV heads recorded' || coalesce(', budget asked: ' || "   \
-               "(SELECT asked"                                                 \
-               " FROM pictured), '') AS heading, method AS panel, asked, "     \
-               "layer, head,"                                                  \
-               " share, iif(round(100 * min(share) OVER map) = round(100 * "   \
-               "max(share) OVER"                                               \
-               " map), 100 * share, NULL) AS flat FROM shown WINDOW map AS "   \
-               "(PARTITION BY"                                                 \
-               " layers, kv_heads, method, asked) ORDER BY layers, kv_heads, " \
-               "method,"                                                       \
-               " asked, layer, head"
+  "WITH shown AS (SELECT * FROM heads" KV_PICTURED ") SELECT traces || '"      \
+  " trace' || iif(traces = 1, '', 's') || ', ' || layers || ' layers of ' ||"  \
+  " kv_heads || ' KV heads recorded' || coalesce(', budget asked: ' ||"        \
+  " (SELECT asked FROM pictured), '') AS heading, method AS panel, asked,"     \
+  " layer, head, share, iif(round(100 * min(share) OVER map) = round(100 *"    \
+  " max(share) OVER map), 100 * share, NULL) AS flat FROM shown WINDOW map AS" \
+  " (PARTITION BY layers, kv_heads, method, asked) ORDER BY layers, kv_heads," \
+  " method, asked, layer, head"
 
 /* Bins of tokens down, moments across; then, set apart, the share shown. */
 #define TOKENS                                                                 \
@@ -287,7 +204,8 @@ static int older(const kv_page *p) {
 
 const kv_figure kv_figures_answers[] = {
     {"answers", "What the model answered",
-     "SELECT *, proportion(exact, items) AS answered," KV_SHEET_LOGLIK
+     "SELECT *, proportion(exact, exact_low, exact_high) AS "
+     "answered," KV_SHEET_LOGLIK
      " AS likely, about(kl, kl_se) AS apart, about(agree, agree_se) AS alike,"
      " CASE WHEN conflicts THEN 'conflict' WHEN questions = 0 THEN"
      " reason WHEN questions < questions_all THEN questions || ' of ' ||"
@@ -297,7 +215,7 @@ const kv_figure kv_figures_answers[] = {
      " ORDER BY place, basis, asked, exact DESC, coalesce(loglik_token,"
      " loglik) DESC, ppl, method",
      "Means over the items of a task, with two standard errors; right answers "
-     "with Wilson's 95 % interval. With fewer than 5 items, neither is shown. "
+     "with a 95 % interval over contexts. With fewer than 5, neither is shown. "
      "Within each budget, most right answers first. Perplexity: minus dense's, "
      "averaged over positions. *: only questions that have a log-likelihood "
      "per token.",
@@ -324,37 +242,6 @@ const kv_figure kv_figures_answers[] = {
          KV_PANELS("share_mean", "loglik_token", KV_SHARE(BYTES),
                    KV_LINEAR("log-likelihood, nats a token"), "Log-likelihood"),
      .closed = true},
-    {"next_token", "Divergence of the next token", PLACE("kl"),
-     "KL divergence of the next-token distribution from dense's, on dense's "
-     "own continuation, averaged over its positions; lower is better.",
-     .panels = KV_PANELS("share_mean", "kl", KV_SHARE(BYTES),
-                         KV_LINEAR("KL divergence, nats"), "KL divergence"),
-     .closed = true},
-    {"agreement", "Agreement with dense", PLACE("agree"),
-     "Tokens that greedy decoding shares with dense's before it diverges.",
-     .panels = KV_PANELS("share_mean", "agree", KV_SHARE(BYTES),
-                         KV_LINEAR("tokens"), "Agreement"),
-     .closed = true},
-    {"perplexity", "Perplexity along the text", "SELECT * FROM perplexities",
-     "Perplexity of prose after the compressed part, minus dense's, from each "
-     "position to the next point, averaged over items; lower is better.",
-     .panels = KV_PANELS("position", "apart", KV_LINEAR("tokens after it"),
-                         KV_LINEAR("perplexity less dense's"), "Perplexity"),
-     .closed = true},
-    {"ranks", "Which measure ranks the answers", RANKS,
-     "Kendall's tau-b of each open-loop measure with the answers, over pairs "
-     "of methods that got the same prompts at the same bytes. Each measure is "
-     "turned so that more is better: 1 is the same order, 0 none. Lines: 95 % "
-     "intervals, 1.96 standard deviations of bootstrap resamples of the "
-     "prompts; none with fewer than 5 prompts. A percentile of a measure is "
-     "shown only if it ranks better than the mean. *: only tasks that have the "
-     "measure. `kvreport rank` says which two differ.",
-     .mark = KV_POINTS,
-     .panels = {.across = KV_LINEAR("Kendall's tau-b"),
-                .title = "What ranks the answers"},
-     .data = "SELECT * FROM ranked_shown ORDER BY model, answer <> 'loglik', "
-             "answer, tau DESC, measure",
-     .closed = true},
     {.id = NULL}};
 
 const kv_figure kv_figures_cells[] = {
@@ -364,7 +251,7 @@ const kv_figure kv_figures_cells[] = {
      .panels = KV_PANELS("progress", "output_error",
                          KV_SHARE("share of decode steps done"),
                          KV_LOG("output error"), "Error along decode"),
-     .file = "along_mean", .none = "No trace here has decode steps."},
+     .file = "along_mean"},
     {"gap", "How far from random to the baseline", GAP,
      "(random \xe2\x88\x92 x) / (random \xe2\x88\x92 baseline) "
      "in mean output error, both run at the budget "
@@ -383,10 +270,8 @@ const kv_figure kv_figures_cells[] = {
      .panels = {.across = {"gap: 0 is random, 1 is the baseline", 0, 1, false,
                            false},
                 .title = "Gap to its baseline by method"},
-     .data = "SELECT * FROM gap",
-     .none = "Random and a baseline were run for no cell at the entries it "
-             "attends, or one fewer.",
-     .below = missing},
+     .data = "SELECT * FROM gap"},
+    {"missing", "Cells without a gap", .write = missing},
     {"heads", "Kept by layer and head", HEADS,
      "Entries that each KV head holds at the end, in percent of all tokens, "
      "averaged over traces; darker is more. Methods without a budget are shown "
@@ -400,8 +285,7 @@ const kv_figure kv_figures_cells[] = {
              .high = 20,
              .least_wide = 150,
              .most_high = 260},
-     .group = "small maps", .data = KV_PICTURED("heads"),
-     .none = "No cell has a result on every trace of its shape."},
+     .group = "small maps", .data = "SELECT * FROM heads" KV_PICTURED},
     {"pages", "Recall by page size", "SELECT *, method AS panel FROM pages",
      "Take as many tokens with the largest exact scores as the budget allows: "
      "the percentage of them that the method looks at, averaged over layers, "
@@ -459,10 +343,9 @@ const kv_figure kv_figures_cells[] = {
              .most_high = 480},
      .group = "small two", .data = "SELECT * FROM overlap"},
     {"needles", "Needles by depth and length",
-     "SELECT *, method AS panel FROM (" KV_PICTURED(
-         "needles") ") WHERE (SELECT "
-                    "count(DISTINCT depth) > 1 AND count(DISTINCT length) > 1 "
-                    "FROM needles)",
+     "SELECT *, method AS panel FROM needles" KV_PICTURED
+     " AND (SELECT count(DISTINCT depth) > 1 AND count(DISTINCT length) > 1"
+     " FROM needles)",
      "Attention mass on the needle, in percent of dense attention's, averaged "
      "over layers, heads, the answer's steps and traces. Depth: the share of "
      "the prompt before the needle. Darker is better; above 100 a method "
@@ -490,7 +373,7 @@ const kv_figure kv_figures_cells[] = {
      .mark = KV_POINTS,
      .panels = {.across = KV_LOG("output error"),
                 .title = "Output error of formats and their mirrors"},
-     .data = KV_PICTURED("mirrors")},
+     .data = "SELECT * FROM mirrors" KV_PICTURED},
     {"pruning", "Fewer bits, fewer tokens, or both", "SELECT * FROM pruning",
      "Output error against all bytes stored, as a share of the dense cache at "
      "the same step: every token in 8 bits (int8), fewer tokens uncoded, and "
@@ -521,7 +404,7 @@ const kv_figure kv_figures_cells[] = {
      .mark = KV_BARS,
      .panels = {.across = KV_SHARE("bytes at the end, share of dense"),
                 .title = "Bytes held at the end by kind"},
-     .data = KV_PICTURED("charged")},
+     .data = "SELECT * FROM charged" KV_PICTURED},
     {"paged", "Pages over time", "SELECT * FROM paged",
      "Pages that a layout holds after each step, over all layers and KV heads, "
      "from the end of the prompt on; one plot per layout and trace, with its "
@@ -542,7 +425,7 @@ const kv_figure kv_figures_cells[] = {
      .mark = KV_BARS,
      .panels = {.across = KV_SHARE("entries held, share"),
                 .title = "How full lanes are"},
-     .data = KV_PICTURED("utilised")},
+     .data = "SELECT * FROM utilised" KV_PICTURED},
     {"rewritten", "Rewriting against masks", "SELECT * FROM rewritten",
      "Bytes that layouts of regular indices hold after each step, one plot per "
      "cell. A rewritten layout (max) holds both copies during the copy. Has "

@@ -192,9 +192,7 @@ static int draw_lines(const kv_page *p, const kv_figure *f, const kv_grid *g,
     kv_tell_short();
   } else {
     dress(p, &v);
-    if (s->large && !s->below) fputs("<details><summary>Marks</summary>", p->f);
     kv_plot_legend(s->large ? &p->variants : &v, p->f);
-    if (s->large && !s->below) fputs("</details>\n", p->f);
     n = gather(g, s, &v, 0, g->rows, plot.mark);
     fit(&plot, s, n + gather(other, s, NULL, 0, other->rows, plot.mark + n));
     if (s->large && !*kv_grid_text(g, 0, panel_of(s))) {
@@ -381,15 +379,15 @@ int kv_figure_draw(const kv_page *p, const kv_figure *f) {
   if (f->write) return f->write(p, f);
   int rc = kv_grid_ask(p->db, f->ask, 0, NULL, &g);
   if (rc) return rc;
-  if (f->lead && (g.rows || f->none)) f->lead(p);
+  if (f->lead && g.rows) f->lead(p);
   if (g.rows) {
     fputs("<figure>\n", p->f);
     rc = draw(p, f, &g);
-  } else if (f->none) {
+  } else if (f->none && p->cell.rows) {
     fprintf(p->f, "<p class=\"soft\">%s</p>\n", f->none);
   }
   if (!rc && g.rows) rc = caption(p, f, &g);
-  if (!rc && f->below && (g.rows || f->none)) rc = f->below(p);
+  if (!rc && f->below && g.rows) rc = f->below(p);
   if (g.rows) fputs("</figure>\n", p->f);
   kv_grid_free(&g);
   return rc;

@@ -57,11 +57,11 @@ typedef struct kv_panels {
     .title = __VA_ARGS__                                                       \
   }
 
-/* SQL: the rows of a view at the budget of the page's maps, and rows of methods
- * without a budget. */
-#define KV_PICTURED(view)                                                      \
-  "SELECT * FROM " view " WHERE (asked = '' OR (basis, asked) ="               \
-  " (SELECT basis, asked FROM pictured))"
+/* SQL, after "SELECT .. FROM VIEW": its rows at the budget of the page's maps,
+ * and rows of methods without a budget. */
+#define KV_PICTURED                                                            \
+  " WHERE (asked = '' OR (basis, asked) = (SELECT basis, asked FROM "          \
+  "pictured))"
 
 /* A figure. Tables of figures end with id NULL. Consecutive rows with one id
  * are one section, with the heading of the first. */

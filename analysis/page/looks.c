@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DASHES = 4 };
+enum { DASHES = 4, SHORT = 8 /* a longer legend folds */ };
 
 /* Each is the number of its colour. */
 enum { GROWS, DROPS, READS, CODES, BOTH, MERGES, OTHERS, COMPARED, FAMILIES };
@@ -169,6 +169,8 @@ static void entry(const kv_variants *v, int i, FILE *f) {
 }
 
 void kv_plot_legend(const kv_variants *v, FILE *f) {
+  if (v->n > SHORT)
+    fprintf(f, "<details><summary>%d lines and their marks</summary>", v->n);
   fputs("<ul class=\"legend\">\n", f);
   for (int k = 0; v->look && k < FAMILIES; k++)
     for (int i = 0, n = 0; i < v->n; i++) {
@@ -177,5 +179,5 @@ void kv_plot_legend(const kv_variants *v, FILE *f) {
       entry(v, i, f);
     }
   for (int i = 0; !v->look && i < v->n; i++) entry(v, i, f);
-  fputs("</ul>\n", f);
+  fputs(v->n > SHORT ? "</ul></details>\n" : "</ul>\n", f);
 }

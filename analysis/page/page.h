@@ -22,6 +22,7 @@ typedef struct kv_page {
                                    same axes; or NULL */
   kv_grid cell;                 /* every row of the view `cell` */
   kv_variants variants;         /* the line of the figures for each cell */
+  int answers;                  /* a model's answers in the database */
 } kv_page;
 
 /* Writes what is below every figure: the caption `text`, the words "open loop",

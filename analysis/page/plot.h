@@ -84,7 +84,8 @@ typedef struct kv_plot {
 
 /* Writes the plot; sorts its marks by variant and x. */
 void kv_plot_write(kv_plot *p, FILE *f);
-/* Writes shapes, colours and names of all lines as a list. */
+/* Writes shapes, colours and names of all lines as a list, folded if it is
+ * long. */
 void kv_plot_legend(const kv_variants *v, FILE *f);
 /* Writes one mark of radius r at x, y; tip: its text on hover, or "". */
 void kv_plot_mark(kv_look k, bool solid, double x, double y, double r,

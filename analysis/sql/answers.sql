@@ -13,8 +13,9 @@ WITH found AS MATERIALIZED
   FROM evaluator JOIN environment USING (environment_id)
   GROUP BY evaluation_id),
 asked AS
-  (SELECT e.*, m.model, q.model_digest, q.task, q.item, q.number, q.prompt_len,
-    q.n_tokens, q.request_digest, coalesce(f.confirmations, 0) AS confirmations,
+  (SELECT e.*, m.model, q.model_digest, q.task, q.item, q.context, q.number,
+    q.prompt_len, q.n_tokens, q.request_digest,
+    coalesce(f.confirmations, 0) AS confirmations,
     coalesce(f.first_seen, '') AS first_seen
   FROM evaluation e JOIN question q USING (question)
     JOIN model m USING (model_digest) LEFT JOIN found f USING (evaluation_id)),
@@ -95,6 +96,25 @@ SELECT m.*, a.dense_exact,
 FROM mean m LEFT JOIN answered a USING (model_digest, platform, task);
 CREATE TEMP TABLE task_mean AS SELECT * FROM task_means LIMIT 0;
 
+-- Intervals of right answers, over contexts; no row below five.
+CREATE TEMP VIEW right_intervals AS
+WITH context AS MATERIALIZED
+  (SELECT model_digest, platform, task, method, basis, target AS asked,
+    sum(value) AS right, count(*) AS n
+  FROM newest_evaluation JOIN evaluated USING (evaluation_id)
+  WHERE status = 'ok' AND name = 'exact'
+  GROUP BY model_digest, platform, task, method, basis, target,
+    coalesce(nullif(context, ''), item)),
+found AS
+  (SELECT model_digest, platform, task, method, basis, asked,
+    right_interval(right, n) AS ends
+  FROM context GROUP BY model_digest, platform, task, method, basis, asked)
+SELECT model_digest, platform, task, method, basis, asked,
+  CAST(substr(ends, 1, instr(ends, ' ')) AS REAL) AS low,
+  CAST(substr(ends, instr(ends, ' ')) AS REAL) AS high
+FROM found WHERE ends IS NOT NULL;
+CREATE TEMP TABLE right_interval AS SELECT * FROM right_intervals LIMIT 0;
+
 CREATE TEMP VIEW answer_means AS
 SELECT m.model, p.torch, p.transformers, p.processor, p.threads, p.dtype,
   m.task, m.method, m.basis, m.asked, m.measure, m.unit, m.mean, m.se, m.items,
@@ -102,12 +122,25 @@ SELECT m.model, p.torch, p.transformers, p.processor, p.threads, p.dtype,
 FROM task_mean m JOIN platform p USING (platform)
 ORDER BY m.model, p.platform, m.task, m.method, m.basis, m.asked, m.measure;
 
+-- What tells models and platforms apart for people, if there are several. Two
+-- models of one name also show the beginning of their digests.
+CREATE TEMP VIEW labels AS
+SELECT m.model_digest, p.platform,
+  iif((SELECT count(*) FROM model) > 1, ', ' || m.model, '')
+  || iif((SELECT count(*) FROM model n WHERE n.model = m.model) > 1,
+    ' (' || substr(m.model_digest, 1, 8) || ')', '')
+  || iif((SELECT count(*) FROM platform) > 1, ', ' || p.dtype || ' on '
+    || p.threads || ' threads of ' || p.processor || ', torch ' || p.torch
+    || ', transformers ' || p.transformers, '') AS label
+FROM model m, platform p;
+
 -- The same, a row per method, budget and task, with the number of questions
 -- answered, the number of items with an answer, and `place`, a name for people:
 -- the task, and the model and platform if there are several. loglik: the sum
 -- over an answer's tokens, in rows of earlier versions; loglik_some:
 -- loglik_token does not cover all questions that have either. reason: why a
--- question has no answer, or an answer lacks a number.
+-- question has no answer, or an answer lacks a number. press: a press that
+-- kvpress/NAME ran; its arguments can differ by question.
 -- list answer: exact loglik_token loglik kl agree
 CREATE TEMP VIEW answers AS
 WITH row AS MATERIALIZED
@@ -119,7 +152,8 @@ WITH row AS MATERIALIZED
       )) AS likely,
     coalesce(min(iif(status = 'ok', NULL, reason)), min(nullif(reason, '')))
       AS reason,
-    max(conflicts) AS conflicts, min(confirmations) AS confirmations
+    max(conflicts) AS conflicts, min(confirmations) AS confirmations,
+    min(iif(method GLOB 'kvpress/*', nullif(spec, method), NULL)) AS press
   FROM newest_evaluation e
   GROUP BY model, model_digest, platform, task, method, basis, target),
 whole AS
@@ -138,38 +172,24 @@ wide AS
     coalesce(max(iif(measure = 'ppl.all', mean, NULL)),
       avg(iif(measure GLOB 'ppl.*', mean, NULL))) AS ppl
   FROM task_mean GROUP BY model_digest, platform, task, method, basis, asked)
-SELECT r.task
-    || iif((SELECT count(*) FROM model) > 1, ', ' || r.model, '')
-    || iif((SELECT count(*) FROM platform) > 1, ', ' || p.dtype || ' on '
-      || p.threads || ' threads of ' || p.processor || ', torch ' || p.torch
-      || ', transformers ' || p.transformers, '') AS place,
-  r.model, p.torch, p.transformers, p.processor, p.threads, p.dtype, r.task,
-  r.method, r.basis, r.asked, r.items, a.items_all, r.questions,
+SELECT r.task || l.label AS place, r.model, p.torch, p.transformers,
+  p.processor, p.threads, p.dtype, r.task, r.method,
+  r.basis, r.asked, r.items, a.items_all, r.questions,
   a.questions_all, w.share_mean, w.share_end, w.share_read,
-  w.exact, w.exact_se, w.loglik_token, w.loglik_token_se, w.loglik,
-  w.loglik_se, w.token_questions < r.likely AS loglik_some,
+  w.exact, w.exact_se, i.low AS exact_low, i.high AS exact_high,
+  w.loglik_token, w.loglik_token_se, w.loglik, w.loglik_se,
+  w.token_questions < r.likely AS loglik_some,
   w.kl, w.kl_se, w.agree, w.agree_se, w.ppl, w.dense_exact,
-  w.measurable, r.confirmations, r.conflicts, r.reason, r.model_digest
+  w.measurable, r.confirmations, r.conflicts, r.reason, r.press,
+  r.model_digest
 FROM row r JOIN whole a USING (model_digest, platform, task)
   JOIN platform p USING (platform)
+  JOIN labels l USING (model_digest, platform)
   LEFT JOIN wide w USING (model_digest, platform, task, method, basis, asked)
+  LEFT JOIN right_interval i
+    USING (model_digest, platform, task, method, basis, asked)
 ORDER BY place, w.measurable DESC, r.basis, r.asked, w.exact DESC,
   coalesce(w.loglik_token, w.loglik) DESC, w.ppl, r.method;
-
--- The difference of perplexity from dense's at a position (ppl.16: tokens 16 to
--- 31), a panel for each place and budget.
-CREATE TEMP VIEW perplexities AS
-SELECT a.place || iif(m.asked = '', '', ' at ' || m.asked) AS panel,
-  m.method AS series, m.basis, m.asked,
-  CAST(substr(m.measure, 5) AS INTEGER) AS position, m.mean AS apart, m.se,
-  m.items, a.confirmations > 1 AS confirmed
-FROM task_mean m JOIN platform p USING (platform) JOIN answers a
-  ON (a.model_digest, a.task, a.method, a.basis, a.asked, a.torch,
-    a.transformers, a.processor, a.threads, a.dtype)
-  = (m.model_digest, m.task, m.method, m.basis, m.asked, p.torch,
-    p.transformers, p.processor, p.threads, p.dtype)
-WHERE m.measure GLOB 'ppl.[0-9]*' AND m.method <> 'dense'
-ORDER BY panel, series, position;
 
 -- Why tasks are not measurable.
 CREATE TEMP VIEW unmeasured AS

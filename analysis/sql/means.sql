@@ -30,7 +30,8 @@ CREATE TEMP TABLE line(key TEXT, basis TEXT, asked TEXT, label TEXT,
 -- of `traces_all` have a result. If the numbers differ, the mean is over those
 -- that have one, and may only be compared with means of the same traces.
 -- `refused` is how many of the others were refused or failed, with the `reason`
--- of the first by name; the rest did not run. Needles are means over the traces
+-- of the first by name; the rest did not run. `by_user`: on how many traces the
+-- model does not give the marked answer. Needles are means over the traces
 -- that have any. Shares of dense need dense on each trace, and share_scanned a
 -- kvreplay that counted it.
 -- list share: share_end share_read share_scanned
@@ -45,10 +46,10 @@ WITH chosen AS MATERIALIZED
 every AS
   (SELECT label AS method, basis, asked, sum(met) AS traces,
     (SELECT max(unit) FROM chosen) AS traces_all, sum(refused) AS refused,
-    max(conflicts) AS conflicts
+    max(conflicts) AS conflicts, sum(by_user) AS by_user
   FROM (SELECT label, basis, asked, max(met) AS met, NOT max(met)
       AND max(status IN ('refused', 'failed')) AS refused,
-      max(conflicts) AS conflicts
+      max(conflicts) AS conflicts, max(met AND answer_by = 'user') AS by_user
     FROM chosen GROUP BY label, basis, asked, unit)
   GROUP BY label, basis, asked),
 one AS
@@ -72,6 +73,7 @@ SELECT e.method, e.basis, e.asked, traces, traces_all, refused,
   share_scanned, share_scanned_se,
   -- each shown: @N, @N_se,
   coalesce(confirmed, 0) AS confirmed, conflicts,
+  coalesce(by_user, 0) AS by_user,
   (SELECT c.trace || ': ' || c.reason FROM chosen c
    WHERE c.label = e.method AND c.basis = e.basis AND c.asked = e.asked
      AND NOT c.answered AND c.status IN ('refused', 'failed')

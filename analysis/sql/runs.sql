@@ -21,7 +21,7 @@ SELECT identity, coalesce(request, identity) AS request,
   CASE WHEN count(*) OVER (PARTITION BY name) = 1 THEN name
     WHEN count(*) OVER (PARTITION BY name, place) = 1 THEN place
     ELSE place || ' (' || substr(identity, 1, 8) || ')' END AS name,
-  n_tokens, n_layers, n_heads, n_kv_heads, d, d_v, dtype
+  n_tokens, n_layers, n_heads, n_kv_heads, d, d_v, dtype, answer_by
 FROM placed;
 
 -- Rows of diff are of two kinds: our results that contradict each other, and

@@ -62,11 +62,11 @@ SELECT t.name AS trace, r.prompt_len, r.observe, t.n_tokens, r.method, r.spec,
   n.read AS bytes_read, n.read / o.read AS share_read,
   n.scanned AS bytes_scanned, n.scanned / o.read AS share_scanned,
   n.fetched * 1.0 / (t.n_tokens - r.prompt_len) AS bytes_fetched,
-  n.asset AS asset_bytes, n.cr, n.moved, n.verbs,
+  n.asset AS asset_bytes, n.cr, n.moved, n.verbs, n.needle_kept, n.needle_worst,
   -- each column: @T.@C,
   r.confirmations, coalesce(r.confirmed, 0) AS confirmed,
   r.by_whom, r.conflicts, r.arithmetic, r.code, r.params, r.journal, r.state,
-  r.output, r.identity, t.request, r.key, r.age
+  r.output, r.identity, t.request, t.answer_by, r.key, r.age
 FROM aged r JOIN trace t USING (identity) JOIN ask a USING (run_id)
   LEFT JOIN counted n USING (run_id)
   LEFT JOIN measured m USING (run_id)

@@ -130,12 +130,22 @@ static bool is_number(const kv_grid *g, int c) {
   return true;
 }
 
-/* Writes the heading above row r, if it differs from the previous row's. */
+static const char *text_at(const kv_grid *g, int r, int c) {
+  const char *text = at(g, r, c)->text;
+  return text ? text : "-";
+}
+
+/* Writes the heading above row r, if it differs from the previous row's: a line
+ * per column, after the first one with the column's name. */
 static void head(const kv_grid *g, int r, FILE *f) {
-  char text[BYTES], before[BYTES] = "";
-  if (r > 0) show(at(g, r - 1, 0), before);
-  show(at(g, r, 0), text);
-  if (r == 0 || strcmp(text, before)) fprintf(f, "\n%s\n", text);
+  bool same = r > 0;
+  for (int c = 0; c < g->headed && same; c++)
+    same = !strcmp(text_at(g, r - 1, c), text_at(g, r, c));
+  for (int c = 0; c < g->headed && !same; c++) {
+    fprintf(f, c ? "%s: " : "\n", g->name[c]);
+    kv_text_write(text_at(g, r, c), f);
+    putc('\n', f);
+  }
 }
 
 static void write_table(const kv_grid *g, FILE *f) {
@@ -151,6 +161,11 @@ static void write_table(const kv_grid *g, FILE *f) {
     for (int c = g->headed; c < g->columns; c++) {
       char text[BYTES];
       bool last = c == g->columns - 1;
+      if (last && g->headed && r >= 0 && wide[c] < 0) {
+        kv_text_write(text_at(g, r, c), f);
+        putc('\n', f);
+        continue;
+      }
       int n =
           r < 0 ? kv_text_fit(g->name[c], SHOW, text) : show(at(g, r, c), text);
       int left = wide[c] > 0 ? wide[c] - n : 0;
@@ -170,7 +185,9 @@ static void latex_text(const char *t, FILE *f) {
     n = kv_text_next(t, &shown);
     memcpy(one, t, (size_t)n);
     if (strchr("&%$#_{}", *t)) putc('\\', f);
-    if (strchr("~^\\", *t))
+    if (!shown) /* byte by byte */
+      n = 1, fprintf(f, "\\char92{}x%02X", (unsigned)(unsigned char)*t);
+    else if (strchr("~^\\", *t))
       fprintf(f, "\\char%d{}", *t);
     else if (!strcmp(one, "\u00b1"))
       fputs("$\\pm$", f);

@@ -13,7 +13,8 @@
 #include <stdio.h>
 
 typedef enum kv_grid_format {
-  KV_TABLE, /* aligned columns, reals to 4 digits, long texts cut */
+  KV_TABLE, /* aligned columns, reals to 4 digits; long texts are cut, except
+               headings and the last column below them */
   KV_CSV,   /* quoted as in RFC 4180, lines end with \n, names in the first
                one, reals to 17 digits */
   KV_JSON,  /* one array of objects; reals to 17 digits, null if infinite */

@@ -22,14 +22,16 @@ const char *const kv_sheet_optional[] = {
 #define MEAN(column, heading, ...)                                             \
   ", about(" #column ", " #column "_se) AS '" heading "'"
 #define CELLS                                                                  \
-  PLACE                                                                        \
+  "trace || iif(answer_by = 'user', '" KV_SHEET_BY_USER "', '') || iif("       \
+  "observe = 'recorded', '', ', ' || observe) AS trace"                        \
   ", method, asked, budget, status, kept, bytes_end AS 'end B'" BYTES          \
   KV_SHOWN_EACH(                                                               \
       CELL) ", CASE WHEN conflicts THEN 'CONFLICT'"                            \
             " WHEN status IN ('refused', 'failed') THEN reason" CHECKED
 #define MEANS                                                                  \
   "method, asked, traces || iif(traces = traces_all, '', ' of ' ||"            \
-  " traces_all || iif(traces, ' *', '')) AS traces, about(kept, kept_se)"      \
+  " traces_all || iif(traces, ' *', '')) || iif(by_user, '" KV_SHEET_BY_USER   \
+  "', '') AS traces, about(kept, kept_se)"                                     \
   " AS kept, share(share_end, share_end_se) AS 'end', share(kr, kr_se) AS"     \
   " 'mean', share(share_read, share_read_se) AS 'read', share(share_scanned,"  \
   " share_scanned_se) AS scan" KV_SHOWN_EACH(                                  \
@@ -49,10 +51,21 @@ const char *const kv_sheet_optional[] = {
 #define ANSWERS                                                                \
   "place AS task, method, asked, questions || iif(questions = questions_all,"  \
   " '', ' of ' || questions_all || ' *') AS questions" HELD                    \
-  ", proportion(exact, items) AS right," KV_SHEET_LOGLIK " AS loglik,"         \
+  ", proportion(exact, exact_low, exact_high) AS right," KV_SHEET_LOGLIK       \
+  " AS loglik,"                                                                \
   " about(kl, kl_se) AS kl, about(agree, agree_se) AS agree, ppl, CASE"        \
   " WHEN conflicts THEN 'CONFLICT' WHEN questions = 0 THEN 'no answer'"        \
   " WHEN measurable = 0 THEN 'not measurable' END AS note"
+/* The first three are a heading. */
+#define TEXTS                                                                  \
+  "place || ', ' || item || ', question ' || question || ': ' ||"              \
+  " coalesce(question_text, 'not stored') AS question,"                        \
+  " coalesce(reference, 'not stored') AS 'right answer',"                      \
+  " coalesce(dense_said, 'not stored') AS 'dense said',"                       \
+  " method || iif(method GLOB 'kvpress/*' AND spec <> method, ' ' || spec,"    \
+  " '') AS method, asked, CASE WHEN status <> 'ok' THEN status WHEN exact > 0" \
+  " THEN 'right' WHEN exact = 0 THEN 'wrong' END AS answer, CASE WHEN"         \
+  " status = 'ok' THEN coalesce(marked, 'not stored') ELSE reason END AS said"
 /* Shows if a cell has no baseline, or if its baseline did not run. */
 #define GAPS                                                                   \
   PLACE                                                                        \
@@ -109,8 +122,8 @@ const kv_sheet kv_sheet_answers = {
     .columns = ANSWERS,
     .words =
         "Closed loop: the model went on with the method's cache. Means over "
-        "the items of a task, \u00b1: two standard errors. [ ]: Wilson's 95 % "
-        "interval of a share. With fewer than 5 items there is neither. mean, "
+        "the items of a task, \u00b1: two standard errors. [ ]: 95 % interval "
+        "over contexts. With fewer than 5 there is neither. mean, "
         "end: bytes as shares of dense's for the same questions. right: greedy "
         "answers that contain the reference. loglik: of the reference answer, "
         "nats per token (rows of earlier versions: the sum). kl: of the next "
@@ -118,6 +131,16 @@ const kv_sheet kv_sheet_answers = {
         "diverges from dense's. ppl: perplexity minus dense's. *: only the "
         "questions that have an answer, or this number.",
     .answers = true};
+
+const kv_sheet kv_sheet_texts = {
+    .view = "texts",
+    .columns = TEXTS,
+    .words = "\u00bb: from here on the text differs from dense's. \u2026: the "
+             "same as dense's. right: the greedy answer contains the right "
+             "one. Texts that are not stored are added by `kvreplay evaluate "
+             "--again`. -f jsonl has the texts as they are.",
+    .answers = true,
+    .headed = 3};
 
 const kv_sheet kv_sheet_pools = {
     .view = "pools",
@@ -169,4 +192,4 @@ const kv_sheet kv_sheet_layouts = {
              "even: that as a share of an Nth of all, tp loads: what it loads. "
              "A layout that itself ends in tp=N is that rank alone.",
     .bytes = true,
-    .headed = true};
+    .headed = 1};

@@ -13,6 +13,8 @@
 #define KV_SHEET_PLACE                                                         \
   "trace || iif(observe = 'recorded', '', ', ' || observe) AS trace"
 #define KV_SHEET_P_ERROR "p error"
+/* After a trace whose marked answer the model does not give itself. */
+#define KV_SHEET_BY_USER "\u2020"
 /* Log-likelihood of answers per token, marked if some questions have only the
  * sum; in older rows the sum, marked. */
 #define KV_SHEET_LOGLIK                                                        \
@@ -41,14 +43,14 @@ typedef struct kv_sheet {
   const char *words, *more;   /* paragraphs; NULL: none */
   bool answers;               /* evaluations, in closed loop; false: cells */
   bool bytes;                 /* about memory, not attention */
-  bool headed;                /* kv_grid.headed */
+  int headed;                 /* kv_grid.headed */
 } kv_sheet;
 
 /* Columns that are dropped if no row has a value; ended by NULL. */
 extern const char *const kv_sheet_optional[];
 
 extern const kv_sheet kv_sheet_cells, kv_sheet_every, kv_sheet_mean,
-    kv_sheet_gaps, kv_sheet_answers, kv_sheet_pools, kv_sheet_layouts,
-    kv_sheet_caches;
+    kv_sheet_gaps, kv_sheet_answers, kv_sheet_texts, kv_sheet_pools,
+    kv_sheet_layouts, kv_sheet_caches;
 
 #endif

@@ -59,6 +59,11 @@ int kv_where_check(sqlite3 *db, const char *view, const kv_where *w) {
 
 int kv_where_ask(sqlite3 *db, const char *view, const char *columns,
                  const kv_where *w, kv_grid *g) {
+  return kv_where_group(db, view, columns, w, "", g);
+}
+
+int kv_where_group(sqlite3 *db, const char *view, const char *columns,
+                   const kv_where *w, const char *rest, kv_grid *g) {
   sqlite3_str *sql = sqlite3_str_new(db);
   char *text;
   int rc;
@@ -66,6 +71,7 @@ int kv_where_ask(sqlite3 *db, const char *view, const char *columns,
   for (int i = 0; i < w->n; i++)
     sqlite3_str_appendf(sql, " %s CAST(%s AS TEXT) = ?%d", i ? "AND" : "WHERE",
                         w->name[i], i + 1);
+  sqlite3_str_appendf(sql, " %s", rest);
   text = sqlite3_str_finish(sql);
   if (!text) return kv_tell_short();
   rc = kv_grid_ask(db, text, w->n, w->value, g);

@@ -28,6 +28,9 @@ int kv_where_check(sqlite3 *db, const char *view, const kv_where *w);
  * kv_grid_free. */
 int kv_where_ask(sqlite3 *db, const char *view, const char *columns,
                  const kv_where *w, kv_grid *g);
+/* The same with SQL after the conditions: "GROUP BY ...". */
+int kv_where_group(sqlite3 *db, const char *view, const char *columns,
+                   const kv_where *w, const char *rest, kv_grid *g);
 /* Call it if that has no rows, which is no error: prints which condition no row
  * of the view meets, because it may be misspelt. Returns KV_EXIT_OK. */
 int kv_where_say_empty(sqlite3 *db, const char *view, const kv_where *w);

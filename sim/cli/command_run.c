@@ -16,6 +16,7 @@
 #include "sim/cli/together_cells.h"
 #include "sim/run/look/survive.h"
 #include "sim/run/look/watch.h"
+#include "traces/trace/trace.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -153,7 +154,10 @@ static const char *const notes[] = {
     "steps, as a share of the uncompressed cache; "
     "metadata, scales and page bounds count. `on the answer`: attention left "
     "on the tokens that answer the trace's question, as a share of the "
-    "uncompressed cache's; absent if no trace has answers. `LSE error`: the "
+    "uncompressed cache's; absent if no trace has answers. `answer kept`: of "
+    "the uncompressed cache's attention on these tokens, the share whose "
+    "tokens are stored and read. What is dropped raises `on the answer` if the "
+    "answer stays; it never raises `answer kept`. `LSE error`: the "
     "log-sum-exp of the logits of stored entries minus that of all, in nats. "
     "`output error`: the distance to the uncompressed attention output, "
     "divided by that output's length. `on the answer` orders methods most like "
@@ -164,7 +168,7 @@ static const char *const notes[] = {
     "(`end`, `mean`, `read`); bytes looked at per step to choose what to read "
     "(`scan`); KL divergence (`kl`); the 95th percentile of the output error "
     "(`p95`); and the digest of all decisions (`journal`). `kept`, `dense`, "
-    "`needle`, `lse` and `error` are the five columns above.",
+    "`needle`, `held`, `lse` and `error` are the six columns above.",
     "Three things have similar names. METHOD:prefill=N is chunked prefill: the "
     "method compresses after each chunk of N prompt tokens, and tokens of "
     "later chunks attend only to what it shows them. --chunk N is a prompt in "
@@ -561,8 +565,31 @@ static kv_rc run_together(task *s, bool *stopped, kv_err *e) {
   return rc;
 }
 
+/* Says once if models do not give the marked answers of their traces. */
+static void tell_answers(task *s) {
+  const char *first = NULL, *by;
+  char text[600], name[KV_SHOW], others[48] = "";
+  int n = 0;
+  for (int i = 0; i < traces(s); i++) {
+    const kv_trace *t = s->of.batch[i].trace;
+    by = t && t->n_answers ? kv_trace_answer_by(t) : NULL;
+    if (by && !strcmp(by, "user") && n++ == 0) first = t->name;
+  }
+  if (n == 0) return;
+  if (n > 1)
+    snprintf(others, sizeof others, " and %d other trace%s", n - 1,
+             n > 2 ? "s" : "");
+  snprintf(text, sizeof text,
+           "%s%s: the model itself does not give the marked answer (metadata "
+           "answer_by is user), so `on the answer` and `answer kept` say "
+           "little about what it would answer",
+           kv_show(first, name), others);
+  kv_job_tell(&s->of, text);
+}
+
 static kv_rc run_traces(task *s, bool *stopped, kv_err *e) {
   kv_rc rc = KV_OK;
+  tell_answers(s);
   if (s->options.together.asked) return run_together(s, stopped, e);
   for (int i = 0; !rc && !*stopped && i < traces(s); i++)
     rc = run_trace(s, i, stopped, e);

@@ -3,6 +3,7 @@
 
 #include "sim/cli/commands.h"
 #include "sim/cli/signal.h"
+#include "traces/trace/trace.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -241,6 +242,7 @@ kv_rc kv_job_put_trace(kv_job *s, int i, kv_err *e) {
                    .identity = b->identity,
                    .request = b->request,
                    .shape = &b->trace->shape,
+                   .answer_by = kv_trace_answer_by(b->trace),
                    .path = s->options->traces.item[i]};
   return s->db ? kv_db_put_trace(s->db, &t, e) : KV_OK;
 }

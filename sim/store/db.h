@@ -84,6 +84,7 @@ typedef struct kv_db_trace {
   const char *path;         /* of the file, or of the index of its shards */
   int n_shards;             /* files of a set; 0: path is the only file */
   const char *const *shard; /* [n_shards] their names */
+  const char *answer_by;    /* kv_trace_answer_by, or NULL */
 } kv_db_trace;
 kv_rc kv_db_put_trace(kv_db *db, const kv_db_trace *t, kv_err *e);
 

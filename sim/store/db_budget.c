@@ -35,8 +35,8 @@ kv_rc kv_db_put_budget(kv_db *db, const kv_result *r, int B, kv_err *e) {
   kv_db_budget_key(r, key);
   rc = kv_db_gather(db, e);
   if (!rc)
-    rc =
-        kv_db_trace_row(db, r->trace, &r->identity, NULL, r->n_tokens, NULL, e);
+    rc = kv_db_trace_row(db, r->trace, &r->identity, NULL, NULL, r->n_tokens,
+                         NULL, e);
   if (!rc)
     rc = kv_db_insert(db, e, KV_DB_budget, NULL, "shsssn", key, &r->identity,
                       r->method, kv_basis_names[r->basis], r->target, B);

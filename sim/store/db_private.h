@@ -168,10 +168,10 @@ int kv_db_measures(void);
 
 /* --- rows of other tables, stored inside the caller's transaction --------- */
 
-/* Inserts a trace; its request and shape may be NULL. */
+/* Inserts a trace; its request, answer_by and shape may be NULL. */
 kv_rc kv_db_trace_row(kv_db *db, const char *name, const kv_digest *identity,
-                      const kv_digest *request, int n_tokens, const kv_shape *s,
-                      kv_err *e);
+                      const kv_digest *request, const char *answer_by,
+                      int n_tokens, const kv_shape *s, kv_err *e);
 /* Inserts an environment; *id is its number. */
 kv_rc kv_db_environment_row(kv_db *db, const kv_environment *v, int64_t *id,
                             kv_err *e);

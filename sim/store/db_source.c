@@ -10,13 +10,13 @@
 #include <string.h>
 
 kv_rc kv_db_trace_row(kv_db *db, const char *name, const kv_digest *identity,
-                      const kv_digest *request, int n_tokens, const kv_shape *s,
-                      kv_err *e) {
+                      const kv_digest *request, const char *answer_by,
+                      int n_tokens, const kv_shape *s, kv_err *e) {
   static const char *const dtype[] = {"F16", "BF16", "F32"};
-  return kv_db_insert(db, e, KV_DB_trace, NULL, "hsnnnnnnsh", identity, name,
+  return kv_db_insert(db, e, KV_DB_trace, NULL, "hsnnnnnnshs", identity, name,
                       n_tokens, s ? s->n_layers : -1, s ? s->n_heads : -1,
                       s ? s->n_kv_heads : -1, s ? s->d : -1, s ? s->d_v : -1,
-                      s ? dtype[s->dtype] : NULL, request);
+                      s ? dtype[s->dtype] : NULL, request, answer_by);
 }
 
 static kv_rc put_files(kv_db *db, const kv_db_trace *t, const char *path,
@@ -36,7 +36,7 @@ kv_rc kv_db_put_trace(kv_db *db, const kv_db_trace *t, kv_err *e) {
   if (rc) goto out;
   rc = kv_db_gather(db, e);
   if (!rc)
-    rc = kv_db_trace_row(db, t->name, &t->identity, &t->request,
+    rc = kv_db_trace_row(db, t->name, &t->identity, &t->request, t->answer_by,
                          t->shape ? t->shape->n_tokens : 0, t->shape, e);
   if (!rc) rc = put_files(db, t, path ? path : t->path, e);
   if (!rc) rc = kv_db_settle(db, &found, NULL, e);

@@ -149,8 +149,8 @@ static kv_rc gather(kv_db *db, const char *key, const kv_result *r,
   kv_rc rc = kv_db_gather(db, e);
   if (!rc) rc = kv_db_environment_row(db, v, &env, e);
   if (!rc)
-    rc =
-        kv_db_trace_row(db, r->trace, &r->identity, NULL, r->n_tokens, NULL, e);
+    rc = kv_db_trace_row(db, r->trace, &r->identity, NULL, NULL, r->n_tokens,
+                         NULL, e);
   if (!rc) rc = put_run(db, key, r, &run, e);
   if (!rc) rc = kv_db_ask_row(db, run, r, e);
   if (!rc) rc = kv_db_put_layouts(db, run, r, e);

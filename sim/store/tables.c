@@ -60,11 +60,13 @@ ROWS(environment, NULL, SQL(environment_id, NUMBER, "INTEGER PRIMARY KEY"),
      TEXT(jansson), TEXT(command), TEXT(started))
 
 /* Traces, which runs refer to. request: the same for two recordings of one
- * request (kv_trace_request). */
+ * request (kv_trace_request). answer_by: who gave the marked answer, model or
+ * user; null if unknown (kv_trace_answer_by). */
 TABLE(trace, NULL, DIGEST(identity, KEY), SQL(name, LESSER, "TEXT NOT NULL"),
       SQL(n_tokens, GREATER, "INTEGER NOT NULL"), WHOLE_OR(n_layers),
       WHOLE_OR(n_heads), WHOLE_OR(n_kv_heads), WHOLE_OR(d), WHOLE_OR(d_v),
-      SQL(dtype, ANY, "TEXT"), DIGEST_OR(request, ANY))
+      SQL(dtype, ANY, "TEXT"), DIGEST_OR(request, ANY),
+      SQL(answer_by, ANY, "TEXT"))
 
 TABLE(artefact, NULL, SQL(identity, KEY, "TEXT NOT NULL REFERENCES trace"),
       KEY_TEXT(kind), KEY_TEXT(path))

@@ -300,7 +300,8 @@ DB_TEST(budgets_and_paths) {
   kv_result r = kv_rows_make(0, 4, 1, "avx2", 2);
   const char *shard[] = {"a.safetensors", "b.safetensors"};
   kv_shape shape = {4, 8, 4, 32, 32, 800, 480, 0, KV_F16, 1, 0, 0, NULL};
-  kv_db_trace t = {r.trace, r.identity, r.identity, &shape, ".", 2, shard};
+  kv_db_trace t = {r.trace, r.identity, r.identity, &shape,
+                   ".",     2,          shard,      "user"};
   char path[4096];
   bool found;
   int B = 0;
@@ -323,6 +324,7 @@ DB_TEST(budgets_and_paths) {
   assert_int_equal(*path, 0);
   kv_dbplace_gives(p, "SELECT n_heads FROM trace", 8);
   kv_dbplace_gives(p, "SELECT request = identity FROM trace", 1);
+  kv_dbplace_gives(p, "SELECT answer_by = 'user' FROM trace", 1);
   kv_dbplace_gives(p, "SELECT count(*) FROM shard", 2);
   kv_result_free(&r);
 }

@@ -3,12 +3,15 @@
 budgets, files that methods read, and the table, for made-up rows.
 check_evaluate.py SOURCE FOLDER, with the program in KVREPLAY."""
 
+import math
 import os
 import sys
 
 from kvreplay.container import save
 from kvreplay.evaluate.asks import Ask, Methods, Usage
 from kvreplay.evaluate.assets import bare, code_of, filled
+from kvreplay.evaluate.item import Item, Question
+from kvreplay.evaluate.plan import contexts, detectable, flips, plan, tests
 from kvreplay.evaluate.table import needless, table
 
 os.environ["PATH"] = (
@@ -156,9 +159,51 @@ def check_needless():
     assert needless([*some, some[-1]]) == said + "; also in 2 other cells"
 
 
+def check_plan():
+    """The numbers of kv_paired_detectable; contexts, also of several tasks; how
+    many tests; warnings."""
+    for n, m, square, want in PLANNED:
+        assert abs(detectable(n, m, square) - want) < 1e-9, (n, m, square)
+    assert detectable(7, 5, 0.2) == math.inf and flips(5) == 8
+    judged = Question((), (1,), ("x",))
+
+    def item(i, task="a", context="", n=1, q=judged):
+        return Item(str(i), task, (1,), (q,) * n, 1, None, context)
+
+    asks = [Ask("dense"), *(Ask(x, "mean", y) for x in "abc" for y in "12"),
+            Ask("d", "mean", "2"), Ask("kivi")]  # fmt: skip
+    (text,) = plan(map(item, range(40)), asks)
+    assert text.startswith("40 contexts (40 questions with a right answer) "
+                           "detect a difference of 22 points "), text
+    assert " of 33 points if 50 % " in text and "for 3 tests)" in text, text
+    # From 59 contexts on, ties alone show that a difference is small.
+    assert [tests(asks, x) for x in (58, 59)] == [3, 6], asks
+    assert tests(asks[:1], 10) == tests(asks[:2], 10) == 1
+    # A context of two questions counts once; tasks count equally.
+    same = [item(i, context="c") for i in range(2)]
+    assert contexts(same) == (2, 1, 1) and contexts([item(0, n=3)]) == (3, 1, 1)
+    assert contexts([*same, *map(item, range(2, 4))]) == (4, 3, 2)
+    more = [item(i, "b", str(i)) for i in range(2)]
+    assert contexts([*map(item, range(6)), *more]) == (8, 8, 6)
+    few, says = plan(map(item, range(4)), asks)
+    assert few == ("4 contexts (4 questions with a right answer) are too few "
+                   "for 3 tests; 7 are enough"), few  # fmt: skip
+    assert says.endswith("no verdict, below 5 no interval"), says
+    assert [*plan(map(item, range(7)), asks)][1].endswith("no verdict")
+    (none,) = plan([item(0, q=Question((), (), ()))], asks)
+    assert none.startswith("no question has a right answer"), none
+
+
+# Of kv_paired_detectable(n, m, square).
+PLANNED = [
+    (8, 1, 0.2, 0.801403452871), (12, 2, 0.5, 0.655887798567),
+    (40, 10, 0.2, 0.272295032377), (40, 10, 0.5, 0.353347914067),
+    (500, 36, 0.2, 0.0794854205985),
+]  # fmt: skip
 KNOWN = Methods()
 check_asks()
 check_files()
 check_table()
 check_tasks()
 check_needless()
+check_plan()

@@ -19,18 +19,21 @@ has_needles = any(m["needle_share"] for m in means)
 
 # --- the order of sections, and the sentence ---
 
-# The answer, four figures, the contents; then the rest, folded.
+# The answers of a model and their texts, or else the answer from traces; up to
+# four figures; then the rest, folded.
 ids = re.findall(r'<h2 id="(\w+)">', text)
 folds = re.findall(r'<details class="fold"><summary><h2 id="(\w+)">', text)
-answers = "answers right loglik next_token agreement perplexity ranks".split()
+answers = "answers right loglik ranks".split()
 fidelity = ["needle_stored", "needle_read"] if has_needles else []
 fidelity += ["lse", "stored", "read"]
 at = ids.index("more")
 first = ids[:at]
-want = ["answer", fidelity[0], "gap"]
-assert first[:3] == want and len(first) == 5, first
-assert first[3] in ("right", "needle_read", "read"), first
-assert first[4] in ("ranks", "needles", "along"), first
+want = ["answered", "texts"] if "answers" in ids else ["answer"]
+want += [fidelity[0], *(["gap"] if "gap" in ids else [])]
+assert first[:-2] == want, first
+assert first[-2] in ("needle_read", "read"), first
+assert first[-1] in ("ranks", "needles", "along"), first
+assert not re.search("<b>0</b>", text), "a count of nothing"
 assert ids[at + 1 :] == folds and folds[0] == "about", ids
 rest = [x for x in answers + fidelity + ["along"]
         if x in ids and x not in first]  # fmt: skip

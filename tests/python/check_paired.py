@@ -76,9 +76,9 @@ def p_value(d):
 def interval(d):
     draw, means = splitmix(1), []
     for _ in range(10000):
-        means.append(sum(d[(next(draw) >> 32) * len(d) >> 32] for _ in d))
+        means.append(sum(d[(next(draw) >> 32) * len(d) >> 32] for _ in d[1:]))
     means.sort()
-    return means[249] / len(d), means[9750] / len(d)
+    return means[249] / (len(d) - 1), means[9750] / (len(d) - 1)
 
 
 def holm(p):
@@ -202,10 +202,36 @@ def check_few(names, each):
     assert abs(more - ((2.2414 + .8416) / (1.96 + .8416))**2) < 1e-3, more
 
 
+def check_trust(names):
+    """A measure must place random below oracle-evict, or give no verdict."""
+    db = f"{folder}/trust.db"
+    run(kvreplay, "run", *names, "-q", "-m",
+        "random,h2o,window,tova,oracle-evict,dense", "-b", "mean:40%",
+        "--db", db)
+    words = (db, "-m", "h2o", "-a", "mean:40%", "-f", "csv")
+    for measure, said in ("lse_error", "yes"), ("output_error", "refused"):
+        if said == "refused":
+            con = sqlite3.connect(db)
+            con.execute("UPDATE metric SET mean = mean + 9, p99 = p99 + 9 WHERE"
+                        " part = 0 AND run_id IN (SELECT run_id FROM run WHERE"
+                        " method = 'oracle-evict')")  # fmt: skip
+            con.commit()
+        rows = list(csv.DictReader(io.StringIO(run(
+            kvreport, "compare", *words, "-M", measure))))  # fmt: skip
+        assert {x["checked"] for x in rows} == {said}, (measure, rows)
+        refused = [x["verdict"].startswith("refused: output_error does not "
+                                           "place random below oracle-evict")
+                   for x in rows if x["difference"]]  # fmt: skip
+        assert refused and all(x == (said == "refused") for x in refused), rows
+    told = " ".join(run(kvreport, "answer", db).split())
+    assert "No verdict at mean:40%: output_abs_p99 does not place" in told, told
+
+
 def main():
     each = ",".join(f"random:seed={s}" for s in range(1, SEEDS + 1))
     names = traces(N)
     check_few(names[:12], each)
+    check_trust(names[:8])
     if os.environ.get("KV_QUICK"):
         return
     run(kvreplay, "run", *names, "-q", "-m", each + ",dense", "-b",

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""check_ranks.py KVREPORT GOOD.db FOLDER [--update]: `kvreport rank` on made-up
-answers. check_ranks.csv has the taus, intervals and pairs of methods; a
-computation in Python agreed with every number (commit dcb7a7cc). GOOD.db is any
-database of kvreplay, whose evaluations are replaced in a copy. Values lie on
-coarse grids, so that many are tied. Standard library only."""
+"""check_ranks.py GOOD.db FOLDER: analysis/evaluations/rank.py on made-up
+answers. check_ranks.csv has the taus, intervals and pairs that two earlier
+programs found, one in C, one in plain Python. GOOD.db is any database of
+kvreplay, whose evaluations are replaced in a copy. Values are on coarse grids,
+so that many are tied. Needs numpy."""
 
+import csv
 import itertools
-import math
 import os
 import random
 import shutil
@@ -14,9 +14,8 @@ import sqlite3
 import subprocess
 import sys
 
-kvreport, good, folder, *how = sys.argv[1:]
+good, folder = sys.argv[1:]
 RECORDED = os.path.splitext(os.path.abspath(__file__))[0] + ".csv"
-DRAWS = "80"
 METHODS = ["a", "b", "c", "d", "e", "short", "wide", "late"]
 BUDGETS = ["mean:25%", "mean:50%"]
 TASKS = {"dark": 4, "find": 9, "read": 7}  # items; dense fails dark
@@ -51,7 +50,7 @@ def made_up(draw, task, method, budget, item):
 
 def put_question(db, draw, task, item, number):
     question = digest("q", task, item, number)
-    db.execute("INSERT INTO question VALUES (?,?,?,?,?,?,100,120)",
+    db.execute("INSERT INTO question VALUES (?,?,?,?,?,?,100,120,'',NULL,NULL)",
                (question, digest("m"), task, f"{task}_{item}", number,
                 digest("r", task, item)))  # fmt: skip
     for method, budget in [("dense", ""), *itertools.product(METHODS, BUDGETS)]:
@@ -65,8 +64,8 @@ def put_question(db, draw, task, item, number):
         x["bytes.mean"] = 1000.0 * more * (2 if budget == "mean:50%" else 1)
         row = (digest("e", question, method, budget), question, digest("p"),
                method, "mean" if budget else "", budget, method, digest("a"))
-        at = db.execute("INSERT INTO evaluation VALUES (NULL,?,?,?,?,1,'',3,"
-                        "?,?,?,'','ok','',?)", row).lastrowid  # fmt: skip
+        at = db.execute("INSERT INTO evaluation VALUES (NULL,?,?,?,?,1,'',3,?,"
+                        "?,?,'','ok','',?,NULL,NULL)", row).lastrowid
         db.executemany("INSERT INTO evaluated VALUES (?,?,?)",
                        [(at, name, value) for name, value in x.items()])
 
@@ -95,58 +94,36 @@ def make(name):
 # --- the output --------------------------------------------------------------
 
 
-def same(a, b):
-    """Do lines of CSV agree, numbers to 1e-9?"""
-    if a is None or b is None:
-        return False
-    a, b = a.split(","), b.rstrip("\n").split(",")
-
-    def near(x, y):
-        try:
-            return math.isclose(float(x), float(y), abs_tol=1e-9)
-        except ValueError:
-            return x == y
-
-    return len(a) == len(b) and all(map(near, a, b))
-
-
 def run(*words):
-    done = subprocess.run([kvreport, "rank", *words], capture_output=True,
+    rank = os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                        "../../analysis/evaluations/rank.py")  # fmt: skip
+    done = subprocess.run([sys.executable, rank, *words], capture_output=True,
                           text=True)  # fmt: skip
     assert done.returncode == 0, (words, done.stderr)
-    return done.stdout
+    return [*csv.DictReader(done.stdout.splitlines())]
 
 
 def main():
     name = f"{folder}/ranks.db"
-    db = make(name)
-    text = run(name, "-n", DRAWS, "-f", "csv") + run(
-        name, "--pairs", "-m", "kl", "-f", "csv")
-    if how == ["--update"]:
-        with open(RECORDED, "w", encoding="utf-8") as f:
-            f.write(text)
+    make(name)
+    by = {"loglik": "loglik", "exact_match": "right", "next_kl": "kl",
+          "agree": "agree"}  # fmt: skip
     with open(RECORDED, encoding="utf-8") as f:
-        for a, b in itertools.zip_longest(text.splitlines(), f):
-            assert same(a, b), (a, b)
-    said = run(name, "-n", DRAWS)
-    for words in ("late (read at mean:25%, read at mean:50%): answered 4 of 7 "
-                  "prompts", "wide (dark at mean:25%, find at mean:25%, read "
-                  "at mean:25%): has 28 % of dense's bytes, others 25 %",
-                  "exact_match (dark): dense answers 0 % of it"):  # fmt: skip
-        assert words in " ".join(said.split()), (words, said)
-    assert "short (" not in said and "Best with loglik: recall_1, tau-b" in said
-    older = sqlite3.connect(f"{folder}/older.db")
-    db.backup(older)
-    for table in "quantity", "evaluated":  # sums, which are not ranked
-        older.execute(f"UPDATE {table} SET name = 'loglik' WHERE name ="
-                      " 'loglik_token'")  # fmt: skip
-    older.commit()
-    said = " ".join(run(f"{folder}/older.db").split())
-    assert "No two methods have loglik on the same prompts. Rows" in said, said
-    older.execute("DELETE FROM evaluated WHERE name = 'exact'")
-    older.commit()
-    said = run(f"{folder}/older.db", "-b", "exact_match")
-    assert "have exact_match on" in said and "evaluate" not in said, said
+        recorded = [*csv.DictReader(f)]
+    for answer in by:
+        found = {x["measure"]: x for x in run(name, "--by", by[answer])}
+        for want in (x for x in recorded if x["answer"] == answer):
+            x = found.pop(want["measure"].replace("needle", "needle_share"))
+            assert abs(float(x["tau"]) - float(want["tau"])) < 1e-4, (x, want)
+            assert x["pairs"] == want["pairs"], (x, want)
+            # 500 random resamples, against 80 others.
+            wide, half = (float(y["high"]) - float(y["tau"])
+                          for y in (x, want))  # fmt: skip
+            assert 0.6 * half < wide < 1.7 * half, (x, want)
+        assert not found, found
+    halves = [run(name, "--half", x) for x in "01"]
+    assert halves[0] != halves[1]
+    assert all(0 < int(x[0]["contexts"]) < 17 for x in halves), halves
 
 
 main()

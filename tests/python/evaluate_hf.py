@@ -336,7 +336,8 @@ def check_killed():
 
 
 def check_early():
-    """Another version of library or database: an error before models load."""
+    """Another version of library or database: an error before models load.
+    What would be computed needs no model."""
     def never(*_, **__):
         raise AssertionError("loaded")
 
@@ -350,7 +351,12 @@ def check_early():
         _, said = evaluate(*words, code=2)
         assert "use the same version of both" in said, said
     binding.ABI = abi
-    run.load = old
+    recall, run.recall = run.recall, lambda _: None
+    for words in (), ("--db", at("new.db")):
+        rows, said = evaluate("--plan", "-m", "h2o", "-b", "25%", *words)
+        assert "4 items, 0 rows exist, 8 to compute" in said and not rows, said
+        assert "3 contexts (3 questions with a right answer) are too" in said
+    run.load, run.recall = old, recall
     assert not os.path.exists(at("new.db"))
 
 

@@ -13,7 +13,9 @@ from shared import ASKED, MODEL, at, evaluate, lines
 from kvreplay.evaluate import command, press
 from kvreplay.evaluate.attend import Model
 from kvreplay.evaluate.dense import Dense
-from kvreplay.evaluate.press import PREFIX, Presses, expression, ratio
+from kvreplay.evaluate.press import DEFAULTS, PREFIX, Presses, expression
+from kvreplay.evaluate.press import ratio
+from kvreplay.evaluate.table import table
 from kvreplay.evaluate.together import Together
 from kvreplay.hf.load import load
 
@@ -113,6 +115,29 @@ def check_ratio():
     assert ratio(1024, 256) == 0.75 and ratio(8, 9) == 0
     params = dict(budget=8, lag=4, cross="yes", sinks=2)
     assert expression("lagkv", params, 16) == "LagKVPress(0.5, 2, 4, True)"
+    assert expression("lagkv", params, 16, True) == "LagKVPress(0.5)"
+
+
+def check_defaults(rows):
+    """A press by kvpress's defaults, whatever our parameters; its row has them
+    all by name. The table says which press ran."""
+    names = SAME[0], SAME[6]
+    got, _ = evaluate(*OPTIONS, "--kvpress-defaults", "-m", ",".join(names),
+                      "-b", BUDGET)  # fmt: skip
+    specs = [got["asked", 0, DEFAULTS + x, BUDGET]["spec"] for x in names]
+    chunks = f"ChunkKVPress(press={SNAP}, chunk_length=20)"
+    assert specs == [SNAP, chunks], specs
+    own, all_by = (x["asked", 0, y + names[0], BUDGET] for x, y in (
+        (rows, PREFIX), (got, DEFAULTS)))  # fmt: skip
+    assert got["asked", 0, PREFIX + names[0], BUDGET] == own, own
+    assert own["values"]["kl"] != all_by["values"]["kl"], own
+    text = table([*got.values(), dict(own, spec="X")])
+    for x in (f"\n{DEFAULTS}{names[0]} ({own['code']}): {SNAP}\n",
+              f"\n{PREFIX}{names[0]} ({own['code']}): {own['spec']}, and 1 "):
+        assert text.count(x) == 1, text
+
+
+SNAP = "SnapKVPress(compression_ratio=0.5, window_size=64, kernel_size=5)"
 
 
 def check_bad():
@@ -172,4 +197,5 @@ check_kept(ROWS, IDS)
 check_ratio()
 check_bad()
 check_database(ROWS)
+check_defaults(ROWS)
 print("evaluate: kvpress beside, the bundled model")

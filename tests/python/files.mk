@@ -15,7 +15,8 @@ in_python = conformance/cases.csv conformance/check.py conformance/checkout.py \
 	python/check_python.py \
 	python/check_python_grades.py python/check_python_layouts.py \
 	python/check_python_runs.py python/check_python_scores.py \
-	python/check_ranks.py python/chunked.py python/check_summary.py \
+	python/check_ranks.py python/check_samples.py python/chunked.py \
+	python/check_summary.py \
 	python/check_trace_figures.py python/check_ranks.csv \
 	python/pool_queue.csv sim/check_train.py support/program/weights.py \
 	python/evaluate_hf.py python/evaluate_press.py \

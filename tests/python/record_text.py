@@ -207,6 +207,8 @@ def check_composed():
             assert x.segments[1:] in ([], [dict(
                 start=end, end=len(x.ids), role="question")]), x  # fmt: skip
             assert bool(x.prompt.messages) == (not blank), x
+    x = asked(context="b is 8", question="8 or 9", answer="8")
+    assert x.source == (3, 4), x  # in the context, wherever else
     refused(":1: the source 'c is 8' is not in", lambda: asked(
         **line, source="c is 8"))  # fmt: skip
     chat.apply_chat_template = lambda *_, **__: "user: b bot:"

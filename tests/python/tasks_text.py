@@ -13,9 +13,10 @@ import os
 import random
 import sys
 
-from kvreplay.evaluate.compose import Composer
-from kvreplay.evaluate.item import Question, read_items
+from kvreplay.evaluate.compose import ENDS, Ask, Composer, Text
+from kvreplay.evaluate.item import Question, context_of, item_of
 from kvreplay.evaluate.tasks import DEPTHS, NAMES, book, make, words
+from kvreplay.record.prompts import read_prompts
 from refusals import refused
 
 folder, models = sys.argv[1], sys.argv[2:]
@@ -184,6 +185,11 @@ def check_options():
         assert (q.tokens == ()) == (name == "inside")
         assert q.answer == by["after"].questions[0].answer
         check_item(t, x, 1500)
+        assert q.asked in whole and q.asked.startswith("What is the special")
+        assert q.reference == q.accept[0], q
+    same = Text("a is 7", (Ask("What is a?", "", "7", ("7",)),))
+    assert {Composer("m", t, 260).item("i", "t", same, x, None).context
+            for x in ENDS} == {context_of("a is 7")}  # fmt: skip
     deep = make("kv:depth=0.25:length=900", t, 1, 3, 1500)
     assert [x.depth for x in deep] == [0.25] * 3
     assert max(len(x.prompt) for x in deep) <= 900
@@ -195,10 +201,13 @@ def check_options():
     for before, then in zip(turns, turns[1:]):
         said = before.tokens + before.answer
         assert then.tokens[: len(said)] == said  # with its right answer
+        last = t.decode(then.tokens[len(said) :])
+        assert then.asked in last and before.asked not in last, then
     (x,) = make("prose", t, 1, 1, 1500)
     (q,) = x.questions
     assert len(q.answer) == 256 and not q.tokens and x.prompt[0] == 256
-    assert x.depth is None and q.accept == ()
+    assert x.depth is None and q.accept == () and q.asked is None
+    assert q.reference == t.decode(q.answer).strip(), q
     said, whole = t.decode(x.prompt + q.answer), "".join(words.text() * 2)
     assert "".join(said.split()) in "".join(whole.split()), said
     (x,) = make("niah_single_2", Marks(), 1, 1, 1500)
@@ -238,7 +247,8 @@ def write(**line):
 
 def items(tokenizer=None, **line):
     write(**line)
-    return read_items(PATH, "m", tokenizer or Chat(), 260, "mine")
+    return [item_of("mine", "m", tokenizer or Chat(), x, 260)
+            for x in read_prompts(PATH)]  # fmt: skip
 
 
 def check_user():

@@ -8,6 +8,7 @@
  * (The exact row itself and the statistics: tests/sim/check_measures.c.)
  */
 #include "ref/ground/arith.h"
+#include "sim/replay/measure/fidelity_part.h"
 #include "tests/support/world.h"
 #include <math.h>
 #include <stdlib.h>
@@ -315,6 +316,70 @@ TEST(share_of_the_needle) {
   assert_true(kv_needle_share(stat) == 0.25 / 0.625);
   stat[KV_NEEDLE_DENSE].count = 0; /* as in rows of an earlier kvreplay */
   assert_true(isnan(kv_needle_share(stat)));
+}
+
+/* Shares 1/2, 1/4, 1, none, 0, 1/4 of masses 4, 8, 2, 0, 1, 25: 21/2 - 1/4 of
+ * 40 are kept. A tenth is 4: 1 of the lane with 0, then 3 of lane 1, since it
+ * comes before lane 5. */
+static void make_lanes(kv_kept out[6]) {
+  static const double dense[] = {4, 8, 2, 0, 1, 25}, kept[] = {2, 2, 2, 0, 0};
+  for (int i = 0; i < 6; i++) out[i] = (kv_kept){kept[i % 5], dense[i], i};
+  out[5].kept = 6.25;
+}
+
+TEST(kept_of_all_and_of_the_worst) {
+  kv_kept lane[6];
+  make_lanes(lane);
+  assert_true(kv_kept_share(6, lane) == 12.25 / 40);
+  assert_true(kv_kept_worst(6, lane) == .25 * 3 / 4);
+  const int order[] = {4, 1, 5, 0}; /* then lanes 2 and 3, or 3 and 2 */
+  for (int i = 0; i < 4; i++) assert_int_equal(lane[i].lane, order[i]);
+  kv_kept few[] = {{0, .125, 0}, {39, 39, 1}, {0, .875, 2}};
+  assert_true(kv_kept_worst(3, few) == 3. / 4); /* not 1/3 of the lanes */
+  for (int i = 0; i < 3; i++) few[i] = (kv_kept){0, 0, i};
+  assert_true(isnan(kv_kept_share(3, few)) && isnan(kv_kept_worst(3, few)));
+  assert_true(isnan(kv_kept_worst(0, few)));
+}
+
+/* Dense's mass of the rows whose token the view holds: merged tokens and those
+ * that are stored but not seen are not among them, coded ones are. */
+static void kept_after(unsigned what, bool merges, double least, double most) {
+  world w;
+  kv_totals t = {0};
+  double kept = 0, dense = 0;
+  world_open(&w, 2, 4, KV_HEAD, 1, merges);
+  for (int h = 0; h < 4; h++) /* the other lane: nothing kept, no first row */
+    for (int i = 1; i < w.fid->searches; i++) {
+      kv_fidelity_head(w.fid, KV_NEEDLE_VIEW, 0, h)[i] = 0;
+      kv_fidelity_head(w.fid, KV_NEEDLE_DENSE, 0, h)[i] = 0x1p-40;
+    }
+  replay(&w, what);
+  for (int h = 4; h < 8; h++)
+    for (int i = P; i < T; i++) {
+      double p = kv_fidelity_value(w.fid, KV_NEEDLE_DENSE, 0, h, i);
+      bool held = kv_fidelity_value(w.fid, KV_NEEDLE_VIEW, 0, h, i) == 1;
+      if (sought(i) < 0) continue;
+      dense += p;
+      kept += held ? p : 0;
+    }
+  good(kv_fidelity_kept(w.fid, &t, NULL));
+  double other = 4 * (w.fid->searches - 1) * 0x1p-40,
+         tenth = (dense + other) / 10;
+  assert_true(t.needle_kept == kept / (dense + other));
+  assert_true(fabs(t.needle_worst * tenth - kept / dense * (tenth - other)) <
+              1e-15);
+  assert_true(kept / dense >= least && kept / dense <= most);
+  world_close(&w);
+}
+
+TEST(kept_of_the_needles) {
+  for (int i = 0; i < 4; i++) {
+    kept_after(0, false, 1, 1);
+    kept_after(CODE, false, 1, 1);
+    kept_after(SOME, false, 0, .999);
+    kept_after(DROP | SOME, false, 0, .999);
+    kept_after(MERGE, true, 0, .999);
+  }
 }
 
 /* Of what is not seen there are no values: head 0's lane, rows that look for

@@ -37,6 +37,7 @@ static kv_result ran(void) {
   r.totals.kr = 0.1;
   r.totals.cr = NAN;
   r.totals.kept = 20.5;
+  r.totals.needle_kept = 0.125;
   for (int m = 0; m < KV_MEASURES; m++) {
     r.stat[m] = (kv_stat){10, 0.1 + m, 0.2, 1e-7, 0.3, INFINITY, 0};
   }
@@ -293,7 +294,7 @@ static void make_dense(kv_result *r) {
   r->budget = -1;
 }
 
-/* Six columns, five where no trace has answers, two more where a prompt was
+/* Seven columns, five where no trace has answers, two more where a prompt was
  * read in chunks; what was asked stands once, or beside each method where rows
  * differ; a refused row says so in the last. */
 TEST(narrow) {
@@ -304,16 +305,19 @@ TEST(narrow) {
   whole(3, r);
   says(KV_ROWS_TABLE, 3, r,
        HAS("\", at 20%\nmethod",
-           "tokens kept  bytes held  on the answer  LSE error  output error\n",
-           "\nunheard ", " refused\n", "window=32 does not fit a budget of 20"),
+           "tokens kept  bytes held  on the answer  answer kept  LSE error  ",
+           "  0.1250  ", "\nunheard ", " refused\n",
+           "window=32 does not fit a budget of 20"),
        HAS("abababab"));
   strcpy(r[1].target, "10%");
-  for (int i = 0; i < 3; i++)
+  for (int i = 0; i < 3; i++) {
     r[i].stat[KV_NEEDLE_MASS].count = r[i].stat[KV_NEEDLE_DENSE].count = 0;
+    r[i].totals.needle_kept = NAN;
+  }
   says(KV_ROWS_TABLE, 3, r,
        HAS("\"\nmethod", "\nunheard at 20% ", "\nunheard at 10% ", "\ndense ",
            "bytes held  LSE error  output error\n"),
-       HAS("on the answer"));
+       HAS("on the answer", "answer kept"));
 }
 
 /* Rows that were asked for alike and hold a tenth more bytes are said to, with

@@ -160,6 +160,7 @@ static void fill_totals(kv_result *r, double end, double reads, int entries) {
   t->kept_min = entries - 1;
   t->kept_max = entries + 1;
   t->attended = reads * (TOKENS + PROMPT) / 2.;
+  t->needle_kept = t->needle_worst = NAN;
 }
 
 static void measure(kv_result *r, int trace, int m, int b) {
@@ -176,6 +177,8 @@ static void measure(kv_result *r, int trace, int m, int b) {
   fill_totals(r, end, reads, (int)(end * TOKENS));
   if (method[m].budget) r->totals.attended = r->budget;
   fill(r->stat, err, trace > 0);
+  if (trace > 0) r->totals.needle_kept = 1 / (1 + 2 * err);
+  if (trace > 0) r->totals.needle_worst = 1 / (1 + 4 * err);
   r->drift = -err * (TOKENS - PROMPT);
   fill_parts(r, seed, err);
   fill_steps(r, end, reads);

@@ -127,6 +127,7 @@ static const struct {
                  "\"source_end\":1}]"},
      "item 0"},
     {{"answers", "[{\"start\":1,\"start\":2}]"}, "duplicate key"},
+    {{"answer_by", "me"}, "must be model or user"},
     {{"segments", "[{\"start\":0,\"end\":11,\"role\":\"context\"}]"}, "item 0"},
     {{"segments", "[{\"start\":0,\"end\":10,\"role\":\"song\"}]"}, "role"},
     {{"segments", "[{\"start\":0,\"end\":10}]"}, "role"},

@@ -224,6 +224,7 @@ static void print_table(const kv_trace *t, const task *s) {
   print_sinks(t);
   printf("%-10s %d answers, %d segments\n", "marks", t->n_answers,
          t->n_segments);
+  line("answer by", kv_trace_answer_by(t));
   printf("%-10s %.1f MB in %d file%s\n", "size",
          (double)bytes_on_disk(t) * 1e-6, kv_st_files(kv_trace_files(t)),
          kv_st_files(kv_trace_files(t)) > 1 ? "s" : "");

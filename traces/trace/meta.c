@@ -190,6 +190,14 @@ kv_rc kv_meta_answers(const char *file, const kv_st *s, int n_tokens, int *n,
   return rc;
 }
 
+kv_rc kv_meta_answer_by(const char *file, const kv_st *s, kv_err *e) {
+  const char *by = kv_st_meta(s, "answer_by");
+  if (!by || !strcmp(by, "model") || !strcmp(by, "user") ||
+      !strcmp(by, "recorder")) /* earlier versions' word for user */
+    return KV_OK;
+  return tell(file, "answer_by", "must be model or user", e);
+}
+
 static kv_rc read_segment(const char *file, const json_t *item, size_t i,
                           int n_tokens, void *out, kv_err *e) {
   static const char *const roles[] = {"context", "question", "answer"};

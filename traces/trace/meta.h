@@ -30,6 +30,9 @@ kv_rc kv_meta_layers(const char *file, const kv_st *s, int n_layers, int *n,
 kv_rc kv_meta_layout(const char *file, const kv_st *s, int *interleaved,
                      kv_err *e);
 
+/* `answer_by`, if it exists, must be a value that kv_trace_answer_by knows. */
+kv_rc kv_meta_answer_by(const char *file, const kv_st *s, kv_err *e);
+
 /* `answers` and `segments`, JSON lists of ranges within n_tokens tokens; an
  * absent key is the empty list. *out: [*n]; free() it also after a failure,
  * when *n is 0. */

@@ -133,4 +133,9 @@ const char *kv_trace_meta(const kv_trace *t, const char *key) {
   return kv_st_meta(t->own->files, key);
 }
 
+const char *kv_trace_answer_by(const kv_trace *t) {
+  const char *by = kv_trace_meta(t, "answer_by");
+  return by && strcmp(by, "model") ? "user" : by;
+}
+
 const struct kv_st *kv_trace_files(const kv_trace *t) { return t->own->files; }

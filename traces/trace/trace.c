@@ -314,6 +314,7 @@ static kv_rc read_trace(kv_trace *t, kv_err *e) {
     rc = kv_meta_answers(t->path, s, t->shape.n_tokens, &t->n_answers,
                          &t->answer, e);
   }
+  if (!rc) rc = kv_meta_answer_by(t->path, s, e);
   if (!rc) {
     rc = kv_meta_segments(t->path, s, t->shape.n_tokens, &t->n_segments,
                           &t->segment, e);

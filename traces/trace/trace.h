@@ -35,6 +35,11 @@ char *kv_trace_stem(const char *path);
 /* The metadata value of a key, or NULL. */
 const char *kv_trace_meta(const kv_trace *t, const char *key);
 
+/* Who gave the marked answer: "model" if the model's own greedy answer contains
+ * it, "user" if it does not ("recorder" in the files of earlier versions);
+ * NULL: unknown. */
+const char *kv_trace_answer_by(const kv_trace *t);
+
 /* Index of the first NaN or Inf of n elements at data (any alignment), or n. */
 size_t kv_first_not_finite(kv_dtype type, size_t n, const void *data);
 

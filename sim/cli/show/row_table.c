@@ -7,7 +7,7 @@
  * error and KL, since they were seen to rank right answers, which output error
  * does not (README.md).
  *
- * The narrow table has six columns: tokens kept, bytes held, and three
+ * The narrow table has seven columns: tokens kept, bytes held, and four
  * measures, or two if no trace has answers. Both tables have columns for prompt
  * rows if some prompt was read in chunks (prefill=N). The narrow table shows a
  * budget once, in the trace's heading, or after each method if budgets differ.
@@ -34,10 +34,10 @@ typedef struct kv_row_layouts {
 
 /* Columns in order. ASKED is the budget as typed, BUDGET its entries, KEPT the
  * mean entries per lane at the end. END, MEAN, READ and SCAN are bytes; DENSE,
- * NEEDLE, ERROR and P95 are relative to dense; LSE and KL are nats; JOURNAL is
- * the first digits of a digest. For rows of a prompt that is read in chunks
- * (prefill=N), PROMPT is output error, PROMPT_MASS the exact attention mass of
- * what they attend to. */
+ * NEEDLE, HELD, ERROR and P95 are relative to dense; LSE and KL are nats;
+ * JOURNAL is the first digits of a digest. For rows of a prompt that is read in
+ * chunks (prefill=N), PROMPT is output error, PROMPT_MASS the exact attention
+ * mass of what they attend to. */
 typedef enum kv_row_column {
   KV_ROW_ASKED,
   KV_ROW_BUDGET,
@@ -48,6 +48,7 @@ typedef enum kv_row_column {
   KV_ROW_READ,
   KV_ROW_SCAN,
   KV_ROW_NEEDLE,
+  KV_ROW_HELD, /* needle_kept */
   KV_ROW_LSE,
   KV_ROW_KL,
   KV_ROW_ERROR,
@@ -170,8 +171,8 @@ static void row_layouts_print(FILE *out, int label, const char *method,
 
 /* --- numbers ------------------------------------------------------------- */
 
-static void line_share(const kv_stat *s, double x, char out[KV_ROW_CELL]) {
-  if (s->count == 0 || !isfinite(x)) {
+static void share_cell(double x, char out[KV_ROW_CELL]) {
+  if (!isfinite(x)) {
     strcpy(out, "-");
   } else if (x == 0) {
     strcpy(out, "0");
@@ -180,6 +181,10 @@ static void line_share(const kv_stat *s, double x, char out[KV_ROW_CELL]) {
   } else {
     snprintf(out, KV_ROW_CELL, fabs(x) < 100 ? "%.4f" : "%.3g", x);
   }
+}
+
+static void line_share(const kv_stat *s, double x, char out[KV_ROW_CELL]) {
+  share_cell(s->count ? x : (double)NAN, out);
 }
 
 static void mean(const kv_stat *s, char out[KV_ROW_CELL]) {
@@ -236,6 +241,7 @@ static void numbers(const kv_result *r, kv_row_line *l) {
     bytes(t->scanned, l->cell[KV_ROW_SCAN]);
   }
   line_share(&s[KV_NEEDLE_MASS], kv_needle_share(s), l->cell[KV_ROW_NEEDLE]);
+  share_cell(t->needle_kept, l->cell[KV_ROW_HELD]);
   nats(&s[KV_LSE_ERROR], l->cell[KV_ROW_LSE]);
   nats(&s[KV_KL], l->cell[KV_ROW_KL]);
   mean(&s[KV_OUTPUT_ERROR], l->cell[KV_ROW_ERROR]);
@@ -358,6 +364,7 @@ static const struct {
                            [KV_ROW_READ] = {"read", NULL},
                            [KV_ROW_SCAN] = {"scan", NULL},
                            [KV_ROW_NEEDLE] = {"needle", "on the answer"},
+                           [KV_ROW_HELD] = {"held", "answer kept"},
                            [KV_ROW_LSE] = {"lse", "LSE error"},
                            [KV_ROW_KL] = {"kl", NULL},
                            [KV_ROW_ERROR] = {"error", "output error"},
@@ -456,12 +463,13 @@ static bool of_prompt(kv_row_column c) {
   return c == KV_ROW_PROMPT || c == KV_ROW_PROMPT_MASS;
 }
 
-/* Chooses the columns to print: no answer column in the narrow table if no
+/* Chooses the columns to print: no answer columns in the narrow table if no
  * trace has answers, no prompt columns if every prompt was read whole. */
 static void pick(form *f) {
   bool differ;
   for (kv_row_column c = 0; c < KV_ROW_COLUMNS; c++) {
-    bool needs = of_prompt(c) || (c == KV_ROW_NEEDLE && !f->wide);
+    bool needs =
+        of_prompt(c) || (!f->wide && (c == KV_ROW_NEEDLE || c == KV_ROW_HELD));
     f->shown[c] = (f->wide || heads[c].narrow) && (!needs || filled(f, c));
     if (f->shown[c]) f->last = c;
   }
@@ -586,8 +594,9 @@ static const char wide_words[] =
     "end, mean, read: bytes at the end, averaged over steps, read per step (K "
     "= 1024); dense: mean as a share of dense's;\n"
     "scan: bytes looked at per step to choose what is read;\n"
-    "needle: attention left on the needles, dense is 1; lse: log-sum-exp of "
-    "stored entries minus all; kl: of the attention;\n"
+    "needle: attention left on the needles, dense is 1; held: dense's "
+    "attention on the needles stored and read, a share;\n"
+    "lse: log-sum-exp of stored entries minus all; kl: of the attention;\n"
     "error, p95: relative error of the output; it does not rank right answers "
     "as needle does (README.md);\n";
 
@@ -607,7 +616,9 @@ static void words(const form *f) {
         "steps;\n",
         f->out);
   if (f->shown[KV_ROW_NEEDLE])
-    fputs("on the answer: attention left on the answer's tokens, dense is 1;\n",
+    fputs("on the answer: attention left on the answer's tokens, dense is 1;\n"
+          "answer kept: of dense's attention on them, the share whose tokens "
+          "are stored and read;\n",
           f->out);
   fputs("LSE error: log-sum-exp of the stored entries minus that of all, "
         "nats;\noutput error: relative; it ranks right answers worse than the "

@@ -362,6 +362,8 @@ kv_rc kv_cell_finish(kv_cell *c, kv_err *e) {
   kv_rc rc = finish_layers(c, e);
   if (!rc && c->fidelity) rc = kv_fidelity_finish(c->fidelity, &c->result, e);
   if (!rc) rc = kv_cost_finish(c->cost, &c->result, e);
+  if (!rc && c->fidelity)
+    rc = kv_fidelity_kept(c->fidelity, &c->result.totals, e);
   c->result.totals.asset = c->asset ? (int64_t)c->asset->bytes : 0;
   if (!rc && c->layouts) rc = kv_layouts_finish(c->layouts, &c->result, e);
   for (int i = 0; i < c->trace->n_layers; i++)

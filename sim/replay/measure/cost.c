@@ -456,7 +456,9 @@ kv_rc kv_cost_finish(const kv_cost *c, kv_result *r, kv_err *e) {
   r->totals = (kv_totals){.end = end,
                           .codes_end = end.payload,
                           .peak = peak_until(c, c->points - 1),
-                          .codes_peak = codes_peak(c)};
+                          .codes_peak = codes_peak(c),
+                          .needle_kept = (double)NAN,
+                          .needle_worst = (double)NAN};
   for (int i = 0; i < c->rows; i++) {
     r->totals.verbs += kv_counter_get(&c->verbs[i].records);
     r->totals.moved += kv_counter_get(&c->verbs[i].moved);

@@ -143,7 +143,8 @@ kv_cost_now kv_cost_until(const kv_cost *c, int block);
 /* Call it once, when everything is fed. Fills in r->totals except `asset`,
  * r->step (freed by kv_result_free), and `kept` of the parts that
  * kv_fidelity_finish made before (NaN for bins of steps). read, scanned, cr and
- * attended are NaN if nothing was decoded. KV_RESOURCE: memory. */
+ * attended are NaN if nothing was decoded; needle_kept and needle_worst are
+ * NaN, for kv_fidelity_kept. KV_RESOURCE: memory. */
 kv_rc kv_cost_finish(const kv_cost *c, kv_result *r, kv_err *e);
 
 #endif

@@ -94,4 +94,9 @@ double kv_fidelity_value(const kv_fidelity *f, kv_measure m, int layer, int h,
  * kv_result_free also then. */
 kv_rc kv_fidelity_finish(kv_fidelity *f, kv_result *r, kv_err *e);
 
+/* Sets needle_kept and needle_worst of t, also after every layer. Sums are
+ * chains: layers, KV heads, query heads, then steps, each ascending.
+ * KV_RESOURCE: memory for a kv_kept of each layer and KV head. */
+kv_rc kv_fidelity_kept(const kv_fidelity *f, kv_totals *t, kv_err *e);
+
 #endif

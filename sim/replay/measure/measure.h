@@ -161,4 +161,30 @@ void kv_tally_add(kv_tally *t, double x); /* NaN is left out */
  * or dense puts nothing on it. s: [KV_MEASURES]. */
 double kv_needle_share(const kv_stat *s);
 
+/* What a KV head of a layer keeps of the needles, summed over the rows that
+ * look for one and its query heads. dense: needle_dense, dense's mass on the
+ * needle. kept: the part of that mass whose token is stored and in the view:
+ *   - a coded entry counts whole, however coarse: its token is there to be read
+ *     (what the code does to it shows in needle_mass);
+ *   - a member of a merged entry counts 0, as in needle_view and mass: what can
+ *     be read is a mean of several tokens (needle_merged counts these).
+ * Unlike needle_mass, nothing is renormalised: what is dropped gives its mass
+ * to nobody. So a method that keeps tokens at random keeps about the share of
+ * the needle that it keeps of all tokens. */
+typedef struct kv_kept {
+  double kept, dense;
+  int lane; /* its number: layers, then KV heads, ascending */
+} kv_kept;
+
+/* Sum of kept over sum of dense, for lane[n], in the given order. NaN if dense
+ * puts nothing on the needles. */
+double kv_kept_share(int n, const kv_kept *lane);
+
+/* The same over the worst tenth: the lanes with the smallest shares that
+ * together hold a tenth of all dense mass, the last one in part. Lanes count by
+ * dense's mass, since a head that never looks for the needle may drop it: with
+ * equal weights even the best choice of tokens has a worst tenth near 0. Of
+ * equal shares the smaller number goes first. Sorts lane[n]. */
+double kv_kept_worst(int n, kv_kept *lane);
+
 #endif

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Needles: which decode row should find which token, and what happened to that
- * token. If two answers claim a row, the first one listed gets it.
+ * token. If two answers claim a row, the first one listed gets it. At the end,
+ * how much of dense's attention on them is kept.
  */
 #include "sim/replay/measure/fidelity_part.h"
+#include <math.h>
 #include <stdlib.h>
 
 static int row_count(const kv_needle *a) {
@@ -99,4 +101,34 @@ void kv_search_row(kv_fidelity *f, int layer, int h, int at,
       (double)exact[f->search[at].token];
   if (f->search[at].last)
     kv_fidelity_head(f, KV_NEEDLE_ALL, layer, h)[at] = all_seen(f, in_view, at);
+}
+
+/* A row that looks for a token behind the layer's window has no values. */
+static kv_kept kept_of(const kv_fidelity *f, int layer, int g) {
+  int group = kv_group(f->shape);
+  kv_kept sum = {0, 0, layer * f->shape->n_kv_heads + g};
+  for (int h = g * group; h < (g + 1) * group; h++) {
+    const double *in_view = kv_fidelity_head(f, KV_NEEDLE_VIEW, layer, h);
+    const double *dense = kv_fidelity_head(f, KV_NEEDLE_DENSE, layer, h);
+    for (int i = 0; i < f->searches; i++) {
+      if (isnan(dense[i])) continue;
+      sum.dense += dense[i];
+      sum.kept += in_view[i] == 1 ? dense[i] : 0;
+    }
+  }
+  return sum;
+}
+
+kv_rc kv_fidelity_kept(const kv_fidelity *f, kv_totals *t, kv_err *e) {
+  int heads = f->shape->n_kv_heads, n = f->layers * heads;
+  kv_kept *lane = kv_zalloc((size_t)n, sizeof *lane);
+  if (!lane) return kv_no_memory(e, "the needles", (size_t)n * sizeof *lane);
+  for (int i = 0; i < n; i++) {
+    lane[i] = kept_of(f, i / heads, i % heads);
+    if (i % heads == heads - 1) kv_spill_put_away(&f->spill, i / heads);
+  }
+  t->needle_kept = kv_kept_share(n, lane);
+  t->needle_worst = kv_kept_worst(n, lane);
+  free(lane);
+  return KV_OK;
 }

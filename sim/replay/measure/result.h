@@ -47,6 +47,10 @@ typedef struct kv_totals {
   double kept;              /* entries at the end, mean over lanes */
   int kept_min, kept_max;   /* over lanes, at the end */
   double attended;          /* mean entries per query head and decode step */
+  double needle_kept, needle_worst; /* dense's attention on the needles that is
+                                       kept, of all lanes and of the worst tenth
+                                       (kv_kept_share, kv_kept_worst); NaN: not
+                                       measured */
 } kv_totals;
 
 /* --- the numbers of a run as a table ------------------------------------- */
@@ -60,7 +64,8 @@ typedef enum kv_scalar_type {
 typedef enum kv_scalar_combine {
   KV_COMBINE_EXACT, /* sums and extremes over layers and lanes of integers;
                        comparisons of two ledgers use these */
-  KV_COMBINE_STEPS  /* follows from bytes of steps, which are compared */
+  KV_COMBINE_STEPS  /* follows from bytes of steps or from views, which are
+                       compared */
 } kv_scalar_combine;
 
 /* A number of kv_totals. Code that stores, compares or lists numbers walks this

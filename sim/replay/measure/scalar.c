@@ -31,7 +31,9 @@ const kv_scalar kv_scalars[] = {
     ROW("bytes.codes_only.peak", "bytes", codes_peak, WHOLE, EXACT),
     ROW("verbs", "records", verbs, WHOLE, EXACT),
     ROW("kr", "of dense", kr, REAL, STEPS),
-    ROW("cr", "of dense", cr, REAL, STEPS)};
+    ROW("cr", "of dense", cr, REAL, STEPS),
+    ROW("needle_kept", "of dense", needle_kept, REAL, STEPS),
+    ROW("needle_worst", "of dense", needle_worst, REAL, STEPS)};
 const int kv_n_scalars = sizeof kv_scalars / sizeof *kv_scalars;
 
 int64_t kv_scalar_bits(const kv_totals *t, const kv_scalar *s) {

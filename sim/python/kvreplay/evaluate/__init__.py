@@ -7,19 +7,9 @@
 This is closed loop: each method compresses the prompt, then the model is asked,
 and decodes with what the method kept. MODEL is a folder, a name on the hub, or
 a .gguf file. The database has a row per question, method and budget. The table
-has a line per method and budget:
-
-    right   questions whose greedy answer contains every part of the right one,
-            as whole words and numbers
-    loglik  log-likelihood of the right answer, in nats per token; several tasks
-            have a column each
-    kl      KL(dense || method) of the next token, in nats, averaged over
-            dense's own answer
-    agree   tokens until the greedy answer differs from dense's
-    held    bytes, averaged over the question and the right answer (dense's own
-            if there is none), as a share of dense's
-    rows    questions answered. 12 of 15 *: the others were refused or failed,
-            and means are over the 12
+has a line per method and budget: right answers; log-likelihood of the right
+answer and KL(dense || method), in nats per token; tokens until the answer
+differs from dense's (agree); bytes as a share of dense's (held).
 
 dense, the uncompressed cache, is always included. A task that dense answers
 less than 60 % right says nothing about methods, and is marked. Budgets are

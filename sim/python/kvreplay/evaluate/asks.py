@@ -13,6 +13,8 @@ from typing import Any, Dict, List, NamedTuple, Optional
 from ..hf.options import Usage as Usage
 from ..programs import called
 
+PREFIX = "kvpress/"  # before a method: kvpress's press of that name
+DEFAULTS = "kvpress-defaults/"  # the same, with kvpress's own defaults
 BYTES = "end", "mean", "peak", "read", "traffic"
 
 

@@ -11,6 +11,7 @@ from typing import Any, Dict, List, Optional, Sequence
 
 from ..container import load
 
+PLUS = r"(?<!\\)\+"  # between two methods
 BESIDE = "scores"  # belongs to one trace, so the user always names it
 
 
@@ -37,17 +38,12 @@ def file_of(method: str, digest: Optional[str]) -> Optional[str]:
     return None
 
 
-def head(method: str) -> str:
-    """A method, or the first of two joined by +."""
-    return re.split(r"(?<!\\)\+", method)[0]
-
-
 def filled(
     method: str, params: Sequence[Dict[str, Any]], digest: Optional[str]
 ) -> str:
     """The method as typed, plus the path of the file that it would read.
     params: those of its first part, from `kvreplay methods`."""
-    first, *others = re.split(r"(?<!\\)\+", method)
+    first, *others = re.split(PLUS, method)
     name, *given = re.split(r"(?<!\\):", first)
     keys = [x["name"] for x in params
             if x["kind"] == "file" and x["name"] != BESIDE]  # fmt: skip
@@ -64,7 +60,8 @@ def code_of(method: str, typed: str) -> Optional[str]:
     """A row's code: the digest of the file that was found, if any was."""
     if typed == method:
         return None
-    path = re.findall(r"=((?:\\.|[^\\:,+])*)", typed[len(head(method)) :])[0]
+    behind = typed[len(re.split(PLUS, method)[0]) :]
+    path = re.findall(r"=((?:\\.|[^\\:,+])*)", behind)[0]
     with open(re.sub(r"\\(.)", r"\1", path), "rb") as f:
         return "file " + hashlib.sha256(f.read()).hexdigest()
 

@@ -12,7 +12,7 @@ from . import __doc__ as DOC
 from ..hf.options import add_model, option, say_as, whole
 from ..hf.text import check_folder, missing, packages_for, run
 from ..record.prompts import read_prompts
-from .asks import Methods
+from .asks import DEFAULTS, PREFIX, Methods
 from .tasks import NAMES, options_of
 
 NAME = "kvreplay evaluate"
@@ -67,8 +67,12 @@ def parser() -> argparse.ArgumentParser:
         )  # fmt: skip
     add("-b", "--budget", metavar="LIST", help="as for `kvreplay run`: 20%%, "
         "512, mean:25%%, end:25%%, read:25%%")  # fmt: skip
-    add("--kvpress", action="store_true", help="also run kvpress's press of "
-        "the same name, with as many entries: kvpress/snapkv")  # fmt: skip
+    add("--kvpress", action="append_const", const=PREFIX, help="also run "
+        "kvpress's press of the same name, with as many entries and the same "
+        f"parameters: {PREFIX}snapkv")  # fmt: skip
+    add("--kvpress-defaults", action="append_const", const=DEFAULTS,
+        dest="kvpress", help="the same, with kvpress's own default parameters: "
+        f"{DEFAULTS}snapkv")  # fmt: skip
     add("--new", type=whole(1), metavar="N", help="generate at most N "
         "tokens (default: the task's)")  # fmt: skip
     add("-d", "--db", metavar="FILE", help="store rows in an SQLite "
@@ -84,8 +88,9 @@ def parser() -> argparse.ArgumentParser:
         help="threads (default: one per processor)")  # fmt: skip
     add("-f", "--format", choices=["table", "jsonl"], default="table",
         help="format of the output (default: table)")  # fmt: skip
-    add("-n", "--dry-run", action="store_true", help="print what would be "
-        "computed, but compute nothing")  # fmt: skip
+    add("-n", "--dry-run", "--plan", action="store_true", help="compute "
+        "nothing, but print what would be, and which differences between "
+        "methods so many contexts can detect")  # fmt: skip
     add_model(p, "number type of the model and its cache", "", device=False)
     return p
 
@@ -107,9 +112,9 @@ def go(a: argparse.Namespace, say: Any) -> int:
     packages_for(a.model)
     lacks = ""
     try:
-        missing(*["kvpress"] * a.kvpress)
+        missing(*["kvpress"] * bool(a.kvpress))
     except ImportError as e:
-        lacks, a.kvpress = f"--kvpress {e}", False
+        lacks, a.kvpress = f"--kvpress {e}", None
         say(lacks)
     from .run import evaluate
 

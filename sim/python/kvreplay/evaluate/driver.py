@@ -19,7 +19,7 @@ from .attend import Model
 from .dense import Dense
 from .item import Item, Question
 from .measures import answer_digest, common, divergences, ends_for, finite
-from .measures import logliks, perplexities, replayed, request_digest, right
+from .measures import logliks, perplexities, replayed, request_digest
 from .press import Presses, is_press, ours
 from .replay import Traces
 from .together import PIECE, WIDTH, Held, Together
@@ -192,7 +192,7 @@ class Driver:
             first = self.by.feed(
                 held, [question.tokens] * len(held), 1)[:, 0]
         values: List[Dict[str, float]] = [{} for _ in held]
-        tokens = self.beside_dense(held, first, question, truth, values)
+        tokens = self.beside_dense(held, first, truth, values)
         if question.answer:
             self.answered(held, first, question.answer, truth, values)
         ends = ends_for(question, self.ends)
@@ -202,48 +202,51 @@ class Driver:
             tokens[i] = found
         for x, found in zip(values, tokens):
             x["agree"] = float(common(found, truth.tokens))
-            x.update(right(question, decode(self.tokenizer, found)))
+            if question.accept:
+                text = decode(self.tokenizer, found)
+                x["exact"] = float(question.right(text))
         return [*zip(values, tokens)]
 
     def read(
         self, held: Sequence[Held], first: torch.Tensor,
         tokens: Sequence[int], fed: int,
-    ) -> Iterator[Tuple[slice, torch.Tensor]]:
+        values: List[Dict[str, float]],
+    ) -> Iterator[Tuple[slice, torch.Tensor]]:  # fmt: skip
         """Logits [sessions, n, vocabulary] that predict the tokens, by slices.
-        The sessions read the first `fed` of them: all, or all but the last."""
-        yield slice(0, 1), first[:, None]
-        for i in range(0, fed, PIECE):
-            piece = tokens[i : min(i + PIECE, fed)]
-            at = slice(i + 1, min(i + 1 + len(piece), len(tokens)))
-            logits = self.by.feed(held, [piece] * len(held))
-            if at.stop > at.start:
-                yield at, logits[:, : at.stop - at.start]
-
-    def beside_dense(
-        self, held: Sequence[Held], first: torch.Tensor, question: Question,
-        truth: Truth, values: List[Dict[str, float]],
-    ) -> List[List[int]]:  # fmt: skip
-        """Reads dense's answer with each session for `kl`. Returns it for each
-        session that would have given the same, else []."""
+        Copies of the sessions read the first `fed` of them: all, or all but the
+        last. In the end puts their bytes into values."""
         forks = self.by.fork(held)
-        kl = torch.zeros(len(held), dtype=torch.float64)
-        same = [True] * len(held)
         try:
-            for at, logits in self.read(
-                forks, first, truth.tokens, len(truth.tokens) - 1
-            ):
-                want = torch.tensor(truth.tokens[at])
-                for i, x in enumerate(logits):
-                    kl[i] += divergences(truth.logits[at], x).sum()
-                    same[i] &= bool((x.argmax(-1) == want).all())
-            for x, y, fork, own in zip(values, kl, forks, held):
-                x["kl"] = float(y) / len(truth.tokens)
+            yield slice(0, 1), first[:, None]
+            for i in range(0, fed, PIECE):
+                piece = tokens[i : min(i + PIECE, fed)]
+                at = slice(i + 1, min(i + 1 + len(piece), len(tokens)))
+                logits = self.by.feed(forks, [piece] * len(forks))
+                if at.stop > at.start:
+                    yield at, logits[:, : at.stop - at.start]
+            for i, (fork, own) in enumerate(zip(forks, held)):
                 own.why = own.why or fork.why
-                if not (own.why or question.answer):
-                    x.update(fork.bytes())
+                if not own.why:
+                    values[i].update(fork.bytes())
         finally:
             for fork in forks:
                 fork.close()
+
+    def beside_dense(
+        self, held: Sequence[Held], first: torch.Tensor, truth: Truth,
+        values: List[Dict[str, float]],
+    ) -> List[List[int]]:  # fmt: skip
+        """Reads dense's answer with each session for `kl`. Returns it for each
+        session that would have given the same, else []."""
+        kl = torch.zeros(len(held), dtype=torch.float64)
+        same, n = [True] * len(held), len(truth.tokens)
+        for at, logits in self.read(held, first, truth.tokens, n - 1, values):
+            want = torch.tensor(truth.tokens[at])
+            for i, x in enumerate(logits):
+                kl[i] += divergences(truth.logits[at], x).sum()
+                same[i] &= bool((x.argmax(-1) == want).all())
+        for x, y in zip(values, kl):
+            x["kl"] = float(y) / n
         return [[*truth.tokens] if x else [] for x in same]
 
     def answered(
@@ -252,22 +255,14 @@ class Driver:
     ) -> None:  # fmt: skip
         """Reads the right answer with each session, to its last token, so that
         bytes cover the tokens on which the budget was found."""
-        forks = self.by.fork(held)
         found: List[List[torch.Tensor]] = [[] for _ in held]
-        try:
-            for at, logits in self.read(forks, first, answer, len(answer)):
-                for i, x in enumerate(logits):
-                    found[i].append(logliks(x, answer[at]))
-            for x, parts, fork, own in zip(values, found, forks, held):
-                loglik = torch.cat(parts)
-                x["loglik_token"] = float(loglik.mean())
-                x.update(perplexities(truth.loglik, loglik))
-                own.why = own.why or fork.why
-                if not own.why:
-                    x.update(fork.bytes())
-        finally:
-            for fork in forks:
-                fork.close()
+        for at, logits in self.read(held, first, answer, len(answer), values):
+            for i, x in enumerate(logits):
+                found[i].append(logliks(x, answer[at]))
+        for x, parts in zip(values, found):
+            loglik = torch.cat(parts)
+            x["loglik_token"] = float(loglik.mean())
+            x.update(perplexities(truth.loglik, loglik))
 
     def greedy(
         self, held: Sequence[Held], first: torch.Tensor, new: int,

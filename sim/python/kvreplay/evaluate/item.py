@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An Item of `kvreplay evaluate`: a prompt, which a method compresses at its
-end, and the questions that follow. `tasks` makes items; read_items() reads a
-user's file. Needs no torch."""
+end, and the questions that follow. `tasks` and item_of() make them. Needs no
+torch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..record.prompts import Prompt, read_prompts
+from ..record.prompts import Prompt
 from ..record.tokens import alike, check_places, places, tokens_of
 
 NEW = 32  # tokens to generate for a user's prompt without `new`
@@ -102,12 +102,3 @@ def item_of(task: str, name: str, tokenizer: Any, x: Prompt, size: int) -> Item:
     depth = source[0] / len(prompt) if source else None
     return Item(x.id, task, prompt, (question,), x.new or NEW, depth,
                 context_of(text_of(x, "context")))  # fmt: skip
-
-
-def read_items(
-    path: str, name: str, tokenizer: Any, size: int, task: str | None = None
-) -> list[Item]:
-    """The items in JSON lines as for `kvreplay record`. name: the model's, for
-    messages. size: its vocabulary. task: the items' task (default: path)."""
-    return [item_of(task or path, name, tokenizer, x, size)
-            for x in read_prompts(path)]  # fmt: skip

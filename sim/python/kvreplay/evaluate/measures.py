@@ -15,16 +15,13 @@ from .item import Item, Question
 TOTAL = "payload metadata columns side slack".split()  # kinds of held bytes
 
 
-def digest_of(*parts: Sequence[int]) -> str:
-    """SHA-256 of the parts: each its length and its tokens, as int32."""
+def request_digest(item: Item, question: Question) -> str:
+    """SHA-256 of prompt, question and answer: each its length and its tokens,
+    as int32."""
     h = hashlib.sha256()
-    for x in parts:
+    for x in item.prompt, question.tokens, question.answer:
         h.update(np.array([len(x), *x], "<i4").tobytes())
     return h.hexdigest()
-
-
-def request_digest(item: Item, question: Question) -> str:
-    return digest_of(item.prompt, question.tokens, question.answer)
 
 
 def answer_digest(tokens: Sequence[int]) -> str:
@@ -102,12 +99,6 @@ def replayed(row: Dict[str, Any]) -> Dict[str, float]:
     for key in list(row)[list(row).index("achieved"):]:
         add("open." + key, row[key])
     return found
-
-
-def right(question: Question, text: str) -> Dict[str, float]:
-    if not question.accept:
-        return {}
-    return {"exact": float(question.right(text))}
 
 
 def ends_for(question: Question, ends: List[int]) -> List[int]:

@@ -11,18 +11,18 @@ from __future__ import annotations
 import contextlib
 import copy
 import importlib.metadata
+import re
 from typing import Any, Dict, Iterator, List, Sequence
 
 import torch
 from transformers import DynamicCache
 
 from ..hf.model import attending, need, with_cache
-from .asks import Ask, head_of
+from .asks import DEFAULTS, PREFIX, Ask, head_of
 from .attend import Model
 from .dense import Dense
 from .together import Held, Together
 
-PREFIX = "kvpress/"
 HIDDEN = "masked_key_indices"  # kvpress's attribute of a layer's attention
 # {r}: compression ratio. {scorer}: the press for the parameter `score`. Others:
 # parameters of our method, as in `kvreplay methods NAME`.
@@ -46,21 +46,22 @@ SCORERS = "snapkv", "h2o", "knorm", "keydiff", "tova"
 
 
 def is_press(ask: Ask) -> bool:
-    return ask.method.startswith(PREFIX)
+    return ask.method.startswith((PREFIX, DEFAULTS))
 
 
 def ours(ask: Ask) -> Ask:
     """The method that a press is compared with. A method itself."""
-    return ask._replace(method=ask.method.removeprefix(PREFIX))
+    return ask._replace(
+        method=ask.method.removeprefix(PREFIX).removeprefix(DEFAULTS))
 
 
-def beside(asks: Sequence[Ask]) -> List[Ask]:
-    """Each method, followed by kvpress's press of that name, if any."""
+def beside(asks: Sequence[Ask], prefixes: Sequence[str]) -> List[Ask]:
+    """Each method, followed by kvpress's presses of that name, if any."""
     found: List[Ask] = []
     for x in asks:
         found.append(x)
         if head_of(x.method)[0] in PRESSES and "+" not in x.method:
-            found.append(x._replace(method=PREFIX + x.method))
+            found += [x._replace(method=y + x.method) for y in prefixes]
     return found
 
 
@@ -74,8 +75,13 @@ def ratio(prompt: int, kept: int) -> float:
     return r
 
 
-def expression(name: str, params: Dict[str, Any], prompt: int) -> str:
-    """The press for a method's parameters and `budget`; ValueError if none."""
+def expression(
+    name: str, params: Dict[str, Any], prompt: int, bare: bool = False
+) -> str:
+    """The press for a method's parameters and `budget`; ValueError if none.
+    bare: only its ratio, and what it wraps."""
+    presses = {x: re.sub(r", {(?!scorer)\w+}", "", y) if bare else y
+               for x, y in PRESSES.items()}  # fmt: skip
     said = {"yes": True, "no": False}
     words = {x: said.get(y, y) for x, y in params.items()}
     words["r"] = ratio(prompt, params["budget"])
@@ -83,8 +89,8 @@ def expression(name: str, params: Dict[str, Any], prompt: int) -> str:
     need(score in SCORERS, f"the press of {name} cannot have score={score}; "
          f"choose {', '.join(SCORERS)}")  # fmt: skip
     if "score" in words:
-        words["scorer"] = PRESSES[score].format(**words)
-    return PRESSES[name].format(**words)
+        words["scorer"] = presses[score].format(**words)
+    return presses[name].format(**words)
 
 
 def size(cache: DynamicCache) -> int:
@@ -123,6 +129,7 @@ class Presses(Together):
         from ..kvpress import attention, expression
 
         self.make, self.tried = expression.make_press, expression.tried
+        self.spelled = expression.spelled
         self.modules = attention.attention_modules(model.model)
 
     def row(self, ask: Ask, row: Dict[str, Any], prompt: int) -> Dict[str, Any]:
@@ -133,7 +140,9 @@ class Presses(Together):
             return found
         try:
             name, params = head_of(ours(ask).method)[0], row["params"]
-            found["spec"] = expression(name, params, prompt)
+            bare = ask.method.startswith(DEFAULTS)
+            spec = expression(name, params, prompt, bare)
+            found["spec"] = self.spelled(spec) if bare else spec
             found["budget"] = min(params["budget"], prompt)
         except ValueError as e:
             found.update(status="refused", reason=str(e))

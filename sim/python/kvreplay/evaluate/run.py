@@ -19,7 +19,7 @@ import transformers
 
 from ..binding import SessionError
 from ..binding import load as library
-from ..hf.load import ends_of, load, load_tokenizer, name_of
+from ..hf.load import ends_of, limits, load, load_tokenizer, name_of
 from ..hf.model import need
 from ..hf.text import reason
 from ..record.progress import clock
@@ -29,6 +29,7 @@ from .attend import Model
 from .driver import Codes, Driver, named
 from .item import Item, item_of
 from .known import Known, known_of, path_of, recall, remember
+from .plan import plan
 from .press import Presses, beside, code, is_press
 from .store import TEXTS, Memory, Store
 from .table import grouped, needless, table
@@ -40,20 +41,11 @@ Work = List[Tuple[Item, Dict[int, List[Ask]]]]
 
 def processor() -> str:
     """The name of this machine's processor."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as f:
-            for line in f:
-                name, _, x = line.partition(":")
-                if name.strip() == "model name":
-                    return x.strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
-
-
-def file_of(where: str) -> str:
-    """The prompts' file name. where: PATH or PATH:LINE."""
-    return re.sub(r":\d+$", "", os.path.basename(where))
+    found, path = None, "/proc/cpuinfo"
+    with contextlib.suppress(OSError), open(path, encoding="utf-8") as f:
+        found = re.search(r"^model name\s*:(.*)", f.read(), re.M)
+    return found[1].strip() if found else (
+        platform.processor() or platform.machine())  # fmt: skip
 
 
 def items_of(
@@ -63,36 +55,31 @@ def items_of(
     """The items, and how many tasks or items are impossible."""
     size, most = known.size, known.most
     found: List[Item] = []
-    bad = 0
+    bad: List[ValueError] = []
+
+    def made(make: Callable[..., Any], *words: Any) -> Any:
+        """What it makes; nothing and a sentence if it cannot."""
+        try:
+            return make(*words)
+        except ValueError as e:
+            bad.append(e)
+            say(str(e))
+            return []
+
     for task in a.tasks:
         of, options = options_of(task)
         known = TASKS[of].options
         if a.depth is not None and "depth" in known and "depth" not in options:
             task = f"{task}:depth={a.depth:g}"
-        try:
-            found += make(task, tokenizer, a.seed, a.items, a.length, name,
-                          size)  # fmt: skip
-        except ValueError as e:
-            bad += 1
-            say(str(e))
-    for prompt in a.prompts:
-        try:
-            found.append(item_of(file_of(prompt.where), name, tokenizer, prompt,
-                                 size))  # fmt: skip
-        except ValueError as e:
-            bad += 1
-            say(str(e))
+        found += made(make, task, tokenizer, a.seed, a.items, a.length, name,
+                      size)  # fmt: skip
+    for x in a.prompts:
+        file = re.sub(r":\d+$", "", os.path.basename(x.where))
+        found += made(lambda *y: [item_of(*y)], file, name, tokenizer, x, size)
     if a.new:
         found = [x.__class__(**{**vars(x), "new": a.new}) for x in found]
-    well = []
-    for x in found[a.shard[0] - 1 :: a.shard[1]]:
-        try:
-            x.check(most)
-            well.append(x)
-        except ValueError as e:
-            bad += 1
-            say(str(e))
-    return well, bad
+    part = found[a.shard[0] - 1 :: a.shard[1]]
+    return [x for x in part if made(x.check, most) is None], len(bad)
 
 
 class Evaluation:
@@ -222,11 +209,14 @@ def loaded(
 def with_store(
     a: argparse.Namespace, store: Any, say: Callable[..., None]
 ) -> int:
-    """Returns the exit code. Loads the model only if needed."""
+    """Returns the exit code. Loads the model only if needed: its digest finds
+    stored rows."""
     threads = a.threads or len(os.sched_getaffinity(0))
     torch.set_num_threads(threads)
     path = path_of(a.model, a.dtype)
     model, known = None, recall(path)
+    if a.dry_run and not known and isinstance(store, Memory):
+        known = Known(None, "", *limits(a.model))
     if known:
         tokenizer = load_tokenizer(a.model)
     else:
@@ -242,7 +232,7 @@ def with_store(
                               known.digest) for x in a.asks}  # fmt: skip
     codes = {y: code_of(y, z) for y, z in typed.items()}
     if a.kvpress:
-        a.asks = beside(a.asks)
+        a.asks = beside(a.asks, a.kvpress)
         codes.update((y.method, code()) for y in a.asks if is_press(y))
     x = Evaluation(a, store, asked, codes, say)
     work = x.look(items)
@@ -258,6 +248,8 @@ def with_store(
         ) as driver:
             x.compute(driver, work)
     if a.dry_run:
+        for line in plan(items, a.asks):
+            say(line)
         return 3 if bad else 0
     if a.format == "jsonl":
         for row in x.rows:

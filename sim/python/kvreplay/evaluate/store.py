@@ -25,7 +25,6 @@ import os
 import shlex
 import sys
 import threading
-from types import TracebackType
 from typing import Any, Mapping, Optional, Union
 
 from ..binding import Err, SessionError, load, whole
@@ -157,9 +156,7 @@ class Store:
     library: a path. Threads may share a Store, processes may share a file."""
 
     def __init__(
-        self,
-        path: Union[str, os.PathLike[str]],
-        library: Optional[str] = None,
+        self, path: Union[str, os.PathLike[str]], library: Optional[str] = None
     ) -> None:
         self._s = c.c_void_p()
         self._lib, self._turn = _loaded(library), threading.Lock()
@@ -206,12 +203,7 @@ class Store:
     def __enter__(self) -> Store:
         return self
 
-    def __exit__(
-        self,
-        kind: Optional[type[BaseException]],
-        value: Optional[BaseException],
-        traceback: Optional[TracebackType],
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

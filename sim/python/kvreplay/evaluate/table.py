@@ -82,10 +82,6 @@ def loglik(rows: Sequence[Row], every: Sequence[Row]) -> str:
     return text + " *" * (some and not text.endswith("*"))
 
 
-def questions(rows: Iterable[Row]) -> int:
-    return len({key_of(x) for x in rows})
-
-
 def by_task(ok: Sequence[Row], tasks: Dict[str, List[Row]]) -> str:
     """Right answers and log-likelihoods, one column per task. Log-likelihoods
     have no mean over tasks, because one task would dominate it."""
@@ -108,6 +104,18 @@ def by_task(ok: Sequence[Row], tasks: Dict[str, List[Row]]) -> str:
     return text
 
 
+def presses(rows: Iterable[Row]) -> str:
+    """Which presses of kvpress ran; ratios differ by prompt and budget."""
+    found: Dict[Any, Dict[str, None]] = {}
+    for x in rows:
+        if (x.get("code") or "").startswith("kvpress "):
+            found.setdefault((x["method"], x["code"]), {})[x["spec"]] = None
+    return "\n" * bool(found) + "".join(
+        f"{method} ({code}): {[*specs][0]}"
+        + f", and {len(specs) - 1} like it" * (len(specs) > 1) + "\n"
+        for (method, code), specs in found.items())  # fmt: skip
+
+
 def table(rows: Sequence[Row]) -> str:
     """All that is printed about the rows."""
     ok = [x for x in rows if x["status"] == "ok"]
@@ -122,7 +130,7 @@ def table(rows: Sequence[Row]) -> str:
     one = len(tasks) == 1
     head = ["method", "budget", "right", *["loglik"] * one, "kl", "agree",
             "held", "rows"]  # fmt: skip
-    body, every = [], questions(ok)
+    body, every = [], len({*map(key_of, ok)})
     for (method, target), some in grouped(ok).items():
         judged = [y for y in some if y["task"] in fit]
         n, asked = len(some), {key_of(y) for y in some}
@@ -137,7 +145,7 @@ def table(rows: Sequence[Row]) -> str:
     text = lines([head, *body])
     if len(tasks) > 1 or len(fit) < len(tasks):
         text += by_task(ok, tasks)
-    return text + (f"\n{SOME}\n" if " *" in text else "")
+    return text + presses(ok) + (f"\n{SOME}\n" if " *" in text else "")
 
 
 def needless(rows: Sequence[Row]) -> str:

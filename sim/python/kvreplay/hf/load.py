@@ -129,6 +129,18 @@ def load(
     return model.eval(), tokens
 
 
+def limits(name: str) -> tuple[int, int | None]:
+    """The size of the vocabulary, and how many positions a model has, by its
+    configuration alone."""
+    hush()
+    where, more = source_of(name)
+    if not more:
+        check_model(where)
+    config: Any = transformers.AutoConfig
+    own = config.from_pretrained(where, **more).get_text_config()
+    return own.vocab_size, getattr(own, "max_position_embeddings", None)
+
+
 def ends_of(model: Any) -> list[int]:
     """The tokens that end a model's text."""
     ends = model.generation_config.eos_token_id

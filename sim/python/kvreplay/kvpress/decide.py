@@ -245,22 +245,22 @@ def check_same(
         )
 
 
-def check_tokens(trace: Trace) -> None:
-    """ValueError if the trace has no token ids."""
+def check_run(model: Any, press: Any, trace: Trace, name: str | None) -> str:
+    """The press's name. ValueError if the trace has no token ids, the model a
+    state, or no file of decisions can express the press."""
     need(
         trace.tokens is not None,
         f"{trace.path} has no tokens to run the press on; give a TEXT to "
         "record a trace with tokens",
     )
-
-
-def check_press(press: Any, name: str) -> None:
-    """ValueError if no decisions file can express the press."""
+    name = name or type(press).__name__
+    check_stateless(model)
     need(
         not hasattr(press, "delimiter_token_id"),
         f"{name} removes a delimiter from the model's tokens, so its rows "
         "match no trace, and no decisions can be made of it",
     )
+    return name
 
 
 def from_press(
@@ -272,10 +272,7 @@ def from_press(
 ) -> Lists:
     """Writes a press's decisions on a trace's tokens to path and returns them,
     {layer: {tokens seen: [token ids, by KV head]}}. name: for the file."""
-    check_tokens(trace)
-    name = name or type(press).__name__
-    check_stateless(model)
-    check_press(press, name)
+    name = check_run(model, press, trace, name)
     rope = rotation(model, trace.layers)[:2]
     watch = tried(name, lambda own: decide(model, press, trace, own, rope))
     check_same(model, trace, watch.cache.rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import importlib.metadata
+import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -35,6 +36,22 @@ def make_press(text: str) -> Any:
         raise ValueError(
             f"{text}: {e}; write a press as in 'AdaKVPress(SnapKVPress(0.8))'"
         ) from None
+
+
+def spelled(text: str) -> str:
+    """The expression with each argument by name, and with kvpress's defaults
+    for those that it lacks. Of calls and positional arguments."""
+
+    def said(x: Any) -> str:
+        if not isinstance(x, ast.Call):
+            return ast.unparse(x) if isinstance(x, ast.AST) else repr(x)
+        name = ast.unparse(x.func)
+        own = inspect.signature(getattr(kvpress, name)).bind(*x.args)
+        own.apply_defaults()
+        given = (f"{y}={said(z)}" for y, z in own.arguments.items())
+        return f"{name}({', '.join(given)})"
+
+    return said(ast.parse(text, mode="eval").body)
 
 
 def does_not_run(name: str, why: Exception) -> str:

@@ -24,10 +24,9 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from ..hf.model import need
-from ..hf.plain import check_stateless
 from ..scores import write_scores
 from ..trace import Trace
-from .decide import Watch, check_press, check_same, check_tokens, watching
+from .decide import Watch, check_run, check_same, watching
 from .expression import tried
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -129,10 +128,7 @@ def from_scorer(
     """Writes a press's scores of a trace's prompt to path and returns them.
     name: the scorer's, for the file. ValueError: the press has no scores, or
     the trace is of another model."""
-    check_tokens(trace)
-    name = name or type(press).__name__
-    check_stateless(model)
-    check_press(press, name)
+    name = check_run(model, press, trace, name)
     scores, watch = tried(name, lambda x: score(model, press, trace, name, x))
     check_same(model, trace, watch.cache.rows)
     of = {l: x for l, x in scores.of.items() if l in trace.layers}

@@ -12,6 +12,7 @@ from . import __doc__ as DOC
 from ..hf.options import add_model, option, say_as, whole
 from ..hf.text import packages_for, run
 from ..programs import find
+from .prompts import __doc__ as FILE
 from .prompts import read_prompts
 from .rows import read_layers, read_rows
 
@@ -20,7 +21,8 @@ NAME = "kvreplay record"
 
 def parser() -> argparse.ArgumentParser:
     p = argparse.ArgumentParser(
-        prog=NAME, description=DOC, allow_abbrev=False,
+        prog=NAME, allow_abbrev=False,
+        description=DOC + FILE[FILE.index("\nA line of") :],
         formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
     add = p.add_argument
     add("model", metavar="MODEL", help="folder, hub name or .gguf file")

@@ -3,20 +3,24 @@
 one prompt. Checks all of it before a model is loaded. An error is a ValueError:
 one sentence with file and line. Needs only Python.
 
-A line is an object:
+A line of FILE.jsonl is an object, such as {"context": "...", "question": "...",
+"answer": "..."} or {"prompt": "..."}. Its keys, also for `kvreplay evaluate`:
 
-    id        name of its trace (default: p and the line's number)
-    context   a text, with a question about it: by the chat template, if the
-              model has one, else as plain text
-    question  a text
-    place     of the question: after the context, which is compressed first (the
-              default); before it; or inside, which compresses both
+    id        name of the trace: DIR/ID.safetensors (default: p and the line's
+              number)
+    context, question   two texts. The model's chat template joins them; without
+              one they are plain text
+    place     of the question: after the context (default), before or inside.
+              inside is the same text as after, but a method compresses both
     prompt    instead of context and question: a text, or
     messages  [{"role": "user", "content": "..."}, ...], for the chat template
     answer    optional: text of the right answer
-    source    optional: text in the prompt that says the answer
+    source    optional: text in the prompt that says the answer. With both, or
+              if the answer is in the prompt exactly once, the trace has a
+              needle (the column `on the answer`)
     segments  optional: [{"role": "context", "text": "..."}, ...], parts of a
-              prompt in order; roles: context, question, answer
+              prompt in order, for `kvreplay run --observe`; roles: context,
+              question, answer
     new       only for `kvreplay evaluate`: how many tokens to generate
 """
 

@@ -34,11 +34,9 @@ class Run:
     """A command line's prompts. there: recorded already. asked: to record."""
 
     def __init__(
-        self,
-        a: argparse.Namespace,
-        prompts: List[Prompt],
+        self, a: argparse.Namespace, prompts: List[Prompt],
         say: Callable[..., None],
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.a, self.say = a, say
         self.said: Set[Tuple[int, ...]] = set()  # groups of layers announced
         os.makedirs(a.out, exist_ok=True)
@@ -53,6 +51,8 @@ class Run:
         ids = torch.full((1, 2), 1, device=self.model.device)
         self.layers = Layers(self.model, ids, latent=not a.expanded)
         self.size = self.model.get_input_embeddings().weight.shape[0]
+        self.most = getattr(self.model.config.get_text_config(),
+                            "max_position_embeddings", None)  # fmt: skip
         options = [a.max_new, a.layers, a.rows, a.no_o, a.no_sums, a.dtype,
                    a.name]  # fmt: skip
         options += ["expanded"] if a.expanded else []
@@ -80,10 +80,8 @@ class Run:
 
     def tokens(self, prompt: Prompt) -> Asked:
         x = tokens_of(self.a.model, self.tokenizer, prompt, self.size)
-        config = self.model.config.get_text_config()
-        check_places(prompt.where, len(x.ids), max(
-            len(x.answer), self.a.max_new), getattr(
-            config, "max_position_embeddings", None))  # fmt: skip
+        check_places(prompt.where, len(x.ids),
+                     max(len(x.answer), self.a.max_new), self.most)
         if self.a.repeat:
             self.check_repeat(x)
         return x
@@ -151,12 +149,10 @@ class Run:
     def check_repeat(self, asked: Asked) -> Repeat:
         """The passes of --repeat. ValueError if the model is too short."""
         x = repeat_of(self.tokenizer, asked)
-        config = self.model.config.get_text_config()
-        most = getattr(config, "max_position_embeddings", None) or x.places()
-        if x.places() > most:
+        if x.places() > (self.most or x.places()):
             raise ValueError(
                 f"{asked.prompt.where}: --repeat needs {x.places()} tokens, "
-                f"but the model allows {most}; shorten the prompt"
+                f"but the model allows {self.most}; shorten the prompt"
             )
         return x
 
@@ -168,6 +164,10 @@ class Run:
         got = score(self.model, self.layers, asked.ids, wanted, x)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         write_scores(path, t, "KVzip", got)
+
+    def score_again(self, prompt: Prompt) -> None:
+        if not self.scored(prompt):
+            self.score(self.tokens(prompt))
 
     def after(self, request: Request) -> None:
         where = request.asked.prompt.where
@@ -205,26 +205,22 @@ def record_all(
 ) -> int:
     """Returns the exit code: 3 if a prompt could not be recorded."""
     x, bad = Run(a, prompts, say), 0
+
+    def tried(some: List[Prompt], make: Callable[..., None], *w: Any) -> int:
+        """How many of these prompts failed: all or none."""
+        try:
+            make(*w)
+            return 0
+        except (ValueError, IndexError) as e:  # the others continue
+            say(f"{', '.join(y.where for y in some)}: {reason(e)}")
+            return len(some)
+
     for prompt in x.there if a.repeat else ():
-        try:
-            if not x.scored(prompt):
-                x.score(x.tokens(prompt))
-        except (ValueError, IndexError) as e:
-            bad += 1
-            say(f"{prompt.where}: {reason(e)}")
+        bad += tried([prompt], x.score_again, prompt)
     for prompt in x.there if a.check else ():
-        try:
-            check(x.path(prompt), say)
-        except ValueError as e:
-            bad += 1
-            say(f"{prompt.where}: {reason(e)}")
+        bad += tried([prompt], check, x.path(prompt), say)
     progress = Progress(say, a.quiet, sum(len(y.ids) for y in x.asked),
                         len(x.asked))  # fmt: skip
     for group in groups(x.asked, a.together):
-        try:
-            x.group(group, progress)
-        except (ValueError, IndexError) as e:  # the other groups continue
-            bad += len(group)
-            where = ", ".join(y.prompt.where for y in group)
-            say(f"{where}: {reason(e)}")
+        bad += tried([y.prompt for y in group], x.group, group, progress)
     return 3 if bad else 0

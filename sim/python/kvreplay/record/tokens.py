@@ -105,12 +105,9 @@ def places(text: str, want: str, words: bool) -> List[Tuple[int, int]]:
 
 
 def find(
-    tokenizer: Any,
-    ids: List[int],
-    text: str,
-    first: int = 0,
+    tokenizer: Any, ids: List[int], text: str, first: int = 0,
     words: bool = True,
-) -> Tuple[int, Optional[Tuple[int, int]]]:
+) -> Tuple[int, Optional[Tuple[int, int]]]:  # fmt: skip
     """How often the text occurs in the ids from first on, and the shortest span
     of its first occurrence; (0, None) if never. Ignores blanks, and, if the
     exact text does not occur, case and accents. words: as for places()."""
