@@ -43,24 +43,41 @@
 
 static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
-/* Adds the coding of a side, of rows of `width` elements. */
-static kv_rc add(params *o, int side, int width, kv_needs *needs, kv_err *e) {
-  static const kv_coded_sides sides[] = {KV_KEYS_ONLY, KV_VALUES_ONLY};
-  const kv_named_format *f = kv_named_format_at(o->named[side]);
+/* Resolves a side's settings, for rows of `width` elements. */
+static kv_rc settle(params *o, int side, int width, const kv_named_format *f,
+                    kv_err *e) {
   int groups = o->side_groups[side];
-  if (groups == KV_UNSET) groups = o->side_groups[side] = o->groups;
-  o->coding[side] = AS_IT_CAME;
-  if (o->named[side] == RAW) return KV_OK;
+  o->how[side] = (kv_minmax){f->bits, width / groups, f->rule};
+  o->block[side] = f->block;
+  if (f->format == &kv_format_block && groups > 1)
+    return kv_fail(e, KV_REFUSED,
+                   "quant: %s has blocks of %d elements, so it takes no %d "
+                   "groups; leave out %s",
+                   f->name, f->block.size, groups,
+                   side == KEYS ? "k_groups" : "v_groups");
   if (width % groups != 0)
     return kv_fail(e, KV_REFUSED,
                    "quant: %d groups do not divide the %d elements of a %s; "
                    "choose a divisor for %s",
                    groups, width, side == KEYS ? "key" : "value",
                    side == KEYS ? "k_groups" : "v_groups");
-  o->how[side] = (kv_minmax){f->bits, width / groups, f->rule};
+  return KV_OK;
+}
+
+/* Adds the coding of a side, of rows of `width` elements. */
+static kv_rc add(params *o, int side, int width, kv_needs *needs, kv_err *e) {
+  static const kv_coded_sides sides[] = {KV_KEYS_ONLY, KV_VALUES_ONLY};
+  const kv_named_format *f = kv_named_format_at(o->named[side]);
+  if (o->side_groups[side] == KV_UNSET) o->side_groups[side] = o->groups;
+  o->coding[side] = AS_IT_CAME;
+  if (o->named[side] == RAW) return KV_OK;
+  kv_rc rc = settle(o, side, width, f, e);
+  if (rc) return rc;
+  const void *settings = &o->how[side];
+  if (f->format == &kv_format_block) settings = &o->block[side];
   o->coding[side] = needs->codings;
   needs->coding[needs->codings++] = (kv_coding){
-      f->format, &o->how[side], side == KEYS && o->rope == BEFORE, sides[side]};
+      f->format, settings, side == KEYS && o->rope == BEFORE, sides[side]};
   return KV_OK;
 }
 

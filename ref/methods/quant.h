@@ -35,7 +35,9 @@ enum { AS_IT_CAME = -1, RAW = 0 }; /* coding of a side, and its name */
     "code keys after RoPE (LeanKV, QServe) or before it (Atom)")               \
   P(ONLY,                                                                      \
     int coding[SIDES]) /* by open: which of its codings, or AS_IT_CAME */      \
-  P(ONLY, kv_minmax how[SIDES]) /* settings of both, by open */
+  /* settings of both, by open: of the format token, or of block */            \
+  P(ONLY, kv_minmax how[SIDES])                                                \
+  P(ONLY, kv_blocked block[SIDES])
 KV_PARAMS(PARAMS);
 
 #endif
