@@ -31,7 +31,12 @@
  * arXiv:2405.04532), e4m3 and e5m2 8-bit floats with a scale per token, qserve8
  * and qserve4 QServe's formats with a zero point. atom4 is Atom's (Zhao et al.
  * 2024, arXiv:2310.19102), which codes keys before RoPE (rope=before). The
- * arithmetic of all names: ref/formats/rules.h.
+ * arithmetic of these: ref/formats/rules.h.
+ *
+ * q8_0, q5_1, q5_0, q4_1, q4_0 and iq4_nl are ggml's, mxfp4 is OCP's, fp4_e2m1
+ * SGLang's. nvfp4, nvfp4_4over6, fp8_e4m3 and fp8_e5m2 are vLLM's, with a scale
+ * of all keys and one of all values (k_scale, v_scale). The arithmetic of these
+ * names: ref/formats/block.h.
  *
  * Family: code. Acts: every step. Needs: rows of codes. Bound: t. Bytes: t (d k
  * + d_v v) / 8 for k and v bits, + 4 for each group of elements. Gather: -.
@@ -47,12 +52,20 @@ static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 static kv_rc settle(params *o, int side, int width, const kv_named_format *f,
                     kv_err *e) {
   int groups = o->side_groups[side];
+  bool is_block = f->format == &kv_format_block;
   o->how[side] = (kv_minmax){f->bits, width / groups, f->rule};
   o->block[side] = f->block;
-  if (f->format == &kv_format_block && groups > 1)
+  if (o->scale[side] != 1 && !(is_block && kv_block_scaled(&f->block)))
+    return kv_fail(
+        e, KV_REFUSED,
+        "quant: %s has no scale of all rows; leave out %s, or choose "
+        "fp8_e4m3, fp8_e5m2, nvfp4 or nvfp4_4over6",
+        f->name, side == KEYS ? "k_scale" : "v_scale");
+  o->block[side].whole = o->scale[side];
+  if (is_block && groups > 1)
     return kv_fail(e, KV_REFUSED,
                    "quant: %s has blocks of %d elements, so it takes no %d "
-                   "groups; leave out %s",
+                   "groups; leave out groups and %s",
                    f->name, f->block.size, groups,
                    side == KEYS ? "k_groups" : "v_groups");
   if (width % groups != 0)
