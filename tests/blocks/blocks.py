@@ -2,6 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The formats of ref/formats/block.h again, from their sources, in binary64.
 
+blocks.py --folder DIR K V compares the codes, scales, minima and rows of
+`kvreplay vectors -m quant:k=K:v=V:k_scale=0.3:v_scale=0.3 -f raw`, written to
+DIR, with those of all rows that are coded there, and prints how many.
+
 blocks.py NAME prints tests/blocks/NAME.tsv, one block of elements a line:
 what the case shows, the elements, the stored bytes (scale, minimum, codes) and
 the elements read back, as hexadecimal binary32; the bytes of coding these
@@ -243,19 +247,20 @@ def fp8(of: list[float]) -> Coder:
     return code
 
 
-FORMATS: dict[str, tuple[int, Coder]] = {
-    "q8_0": (32, q8_0),
-    "q5_1": (32, ranged(5)),
-    "q5_0": (32, signed(5)),
-    "q4_1": (32, ranged(4)),
-    "q4_0": (32, signed(4)),
-    "iq4_nl": (32, iq4_nl),
-    "mxfp4": (32, mxfp4),
-    "fp4_e2m1": (16, fp4_e2m1),
-    "nvfp4": (16, nvfp4),
-    "nvfp4_4over6": (16, nvfp4_4over6),
-    "fp8_e4m3": (16, fp8(E4M3)),
-    "fp8_e5m2": (16, fp8(E5M2)),
+# Elements of a block, bits of a code.
+FORMATS: dict[str, tuple[int, int, Coder]] = {
+    "q8_0": (32, 8, q8_0),
+    "q5_1": (32, 5, ranged(5)),
+    "q5_0": (32, 5, signed(5)),
+    "q4_1": (32, 4, ranged(4)),
+    "q4_0": (32, 4, signed(4)),
+    "iq4_nl": (32, 4, iq4_nl),
+    "mxfp4": (32, 4, mxfp4),
+    "fp4_e2m1": (16, 4, fp4_e2m1),
+    "nvfp4": (16, 4, nvfp4),
+    "nvfp4_4over6": (16, 4, nvfp4_4over6),
+    "fp8_e4m3": (16, 8, fp8(E4M3)),
+    "fp8_e5m2": (16, 8, fp8(E5M2)),
 }
 
 
@@ -350,9 +355,71 @@ def line(what: str, x: list[float], code: Coder) -> str:
     return f"{what}\t{words(x)}\t{stored.hex()}\t{words(read)}\t{same}"
 
 
+# --- vectors of kvreplay ----------------------------------------------------
+
+TYPES = {"F32": "f", "F16": "e", "U8": "B", "I32": "i"}
+Matrix = tuple[str, int, list[list[float]]]  # bytes of a row: type and width
+
+
+def matrices(where: str) -> dict[tuple[str, ...], Matrix]:
+    """By stage, layer and head; the last step's."""
+    out: dict[tuple[str, ...], Matrix] = {}
+    with open(f"{where}/manifest.tsv", encoding="ascii") as lines:
+        table = [row[:-1].split("\t") for row in lines if row[0] != "#"]
+    for stage, layer, _, head, _, kind, rows, width, _, _, name in table:
+        if kind not in TYPES:
+            continue
+        one = struct.Struct(f"<{width}{TYPES[kind]}")
+        with open(f"{where}/{name}", "rb") as f:
+            raw = [f.read(one.size) for _ in range(int(rows))]
+            data = [list(one.unpack(row)) for row in raw]
+        out[stage, layer, head] = (f"<{TYPES[kind]}", int(width), data)
+    return out
+
+
+def stored_at(m: Matrix | None, row: int, block: int, blocks: int) -> bytes:
+    """What a matrix of scales or minima, if there is one, has for a block."""
+    if m is None:
+        return b""
+    each = m[1] // blocks
+    part = m[2][row][block * each : (block + 1) * each]
+    return b"".join(struct.pack(m[0], v) for v in part)
+
+
+def folder(where: str, names: list[str]) -> int:
+    all_of, same = matrices(where), 0
+    for (stage, layer, head), (_, _, codes) in all_of.items():
+        if stage not in ("k_codes", "v_codes"):
+            continue
+        side, at = stage[0], (layer, head)
+        n, bits, code = FORMATS[names[side == "v"]]
+        scales = all_of.get((side + "_scales", *at))
+        minima = all_of.get((side + "_minima", *at))
+        table = all_of[side + "_page_table", *at][2]
+        for token, place in enumerate(table):
+            row, group = map(int, place)
+            x = all_of[side, *at][2][token]
+            read = all_of[side + "_read", *at][2][token]
+            blocks = (len(x) + n - 1) // n
+            for b in range(blocks if row >= 0 else 0):
+                part = slice(b * n, (b + 1) * n)
+                own = [int(c) for c in codes[row][part]]
+                have = stored_at(scales, group, b, blocks)
+                have += stored_at(minima, group, b, blocks)
+                have += bytes(own) if bits == 8 else packed(own, bits)
+                want, numbers = code(x[part])
+                if have != want or words(read[part]) != words(numbers):
+                    sys.exit(f"{stage} {layer} {head}: token {token}, {b}")
+                same += 1
+    return same
+
+
 def main() -> None:
+    if sys.argv[1] == "--folder":
+        print(folder(sys.argv[2], sys.argv[3:]), "blocks")
+        return
     name = sys.argv[1]
-    n, code = FORMATS[name]
+    n, _, code = FORMATS[name]
     print(f"# blocks.py {name} prints this: what, x, bytes, read, again")
     for what, x in cases(n) + own(name):
         print(line(what, x, code))
