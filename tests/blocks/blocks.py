@@ -3,8 +3,8 @@
 """The formats of ref/formats/block.h again, from their sources, in binary64.
 
 blocks.py --folder DIR K V compares the codes, scales, minima and rows of
-`kvreplay vectors -m quant:k=K:v=V:k_scale=0.3:v_scale=0.3 -f raw`, written to
-DIR, with those of all rows that are coded there, and prints how many.
+`kvreplay vectors -m K-V:k_scale=0.003:v_scale=0.003 -f raw`, written to DIR,
+with those of all rows that are coded there, and prints how many.
 
 blocks.py NAME prints tests/blocks/NAME.tsv, one block of elements a line:
 what the case shows, the elements, the stored bytes (scale, minimum, codes) and
@@ -201,7 +201,7 @@ def fp4_e2m1(x: list[float]) -> Coded:
     return bytes([byte]) + nibbles(codes), read
 
 
-WHOLE = f32(0.3)  # the tensor's scale in the files
+WHOLE = f32(0.003)  # the tensor's scale; 1 / (1 / it) is not it
 
 
 def part(most: float, reciprocal: float) -> tuple[int, float]:
@@ -301,36 +301,128 @@ def cases(n: int) -> list[tuple[str, list[float]]]:
     ]
 
 
-def fused(n: int) -> list[float]:
+def first(
+    make: Callable[[int], list[float]], shows: Callable[[list[float]], bool]
+) -> list[float]:
+    """The first of many blocks that shows something."""
+    return next(x for x in map(make, range(3, 10**6)) if shows(x))
+
+
+def bf16(seed: int) -> list[float]:
+    return [round(v * 127) / 32 for v in some(32, seed)]
+
+
+def fused(x: list[float]) -> bool:
     """q4_0 as built with fused additions would choose another code."""
-    for seed in range(3, 10**6):
-        x = [round(v * 127) / 32 for v in some(n, seed)]
-        i = inverse(f32(largest(x) / -8))
-        for v in x:
-            exact = Fraction(v) * Fraction(i) + Fraction(17, 2)
-            if int(f32(f32(v * i) + 8.5)) != int(f32(float(exact))):
-                return x
-    raise AssertionError
+    i = inverse(f32(largest(x) / -8))
+    exact = [float(Fraction(v) * Fraction(i) + Fraction(17, 2)) for v in x]
+    return any(
+        int(f32(f32(v * i) + 8.5)) != int(f32(e)) for v, e in zip(x, exact)
+    )
 
 
-def reciprocal() -> list[float]:
+def amid(k: int) -> list[float]:
+    """A largest number whose sixth is near the middle of two of e4m3."""
+    m = 20 + k // 32 % 80
+    y = (E4M3[m] + E4M3[m + 1]) / 2 * 6
+    most = f32(y * WHOLE * (1 + (k % 32 - 16) * 2.0**-24))
+    return [most, -most / 2] + [0.25 * WHOLE] * 14
+
+
+def low(x: list[float]) -> bool:
     """A reciprocal of 6 one unit lower gives another scale."""
-    for k in range(-9, 10):
-        most = f32(7.125 * WHOLE * (1 + k * 2.0**-23))
-        low = f32(1 / 6) - 2.0**-26
-        if part(most, f32(1 / 6))[0] != part(most, low)[0]:
-            return [most, -most / 2] + [0.25] * 14
-    raise AssertionError
+    return part(x[0], f32(1 / 6))[0] != part(x[0], f32(1 / 6) - 2.0**-26)[0]
+
+
+def divided(x: list[float]) -> bool:
+    """So does a division by 6."""
+    y = f32(f32(1 / WHOLE) * f32(x[0] / 6))
+    return part(x[0], f32(1 / 6))[0] != nearest(E4M3, y)
+
+
+def brink(k: int) -> list[float]:
+    """Numbers near the middle of two of e2m1, by their own scale."""
+    most = f32((k % 97 + 3) * WHOLE)
+    o = part(most, f32(1 / 6))[1]
+    near = [f32(v / o * (1 + (k % 5 - 2) * 2.0**-24)) for v in HALVES[:7]]
+    return [most] + near + [-v for v in near] + [0.0]
+
+
+def once(x: list[float]) -> bool:
+    """1 / (f * s) instead of 1 / (f * (1 / g)) gives another code."""
+    f, o = part(x[0], f32(1 / 6))
+    other = f32(1 / f32(E4M3[f] * WHOLE))
+    return any(code_of(f32(v * o)) != code_of(f32(v * other)) for v in x)
+
+
+def both(k: int) -> list[float]:
+    """On the grids of 6 and of 4."""
+    return [f32(v * k * WHOLE) for v in (6, 3, 1.5, 0) * 4]
+
+
+def tied(x: list[float]) -> bool:
+    """Errors of 4 and of 6 are equal, and their scales are not."""
+    six, four = part(x[0], f32(1 / 6)), part(x[0], 0.25)
+    return six[0] != four[0] and error(x, six[1]) == error(x, four[1])
+
+
+def odd(x: list[float]) -> bool:
+    """Half of the elements would choose another scale of 4over6."""
+    most = max(map(abs, x))
+    six, four = part(most, f32(1 / 6))[1], part(most, 0.25)[1]
+    return (error(x, four) < error(x, six)) != (
+        error(x[1::2], four) < error(x[1::2], six)
+    )
+
+
+def inverted(of: list[float]) -> Callable[[list[float]], bool]:
+    """A product with 1 / s gives another 8-bit float."""
+    i = f32(1 / WHOLE)
+    return lambda x: nearest(of, f32(x[0] / WHOLE)) != nearest(
+        of, f32(x[0] * i)
+    )
+
+
+def middle(of: list[float]) -> Callable[[int], list[float]]:
+    """Numbers near the middle of two 8-bit floats."""
+
+    def make(k: int) -> list[float]:
+        y = (of[k % 40 + 40] + of[k % 40 + 41]) / 2 * WHOLE
+        return [f32(y * (1 + (k % 7 - 3) * 2.0**-24))]
+
+    return make
+
+
+HALVES = [0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0, 6.0]
+LIST = [-127.0, -4.5, 7.0, 19.0, -16.0, 31.5, -115.5, 79.0]
 
 
 def own(name: str) -> list[tuple[str, list[float]]]:
     """Cases of one format."""
     if name == "q4_0":
-        return [("fused additions differ", fused(32))]
-    if name.startswith("nvfp4"):
-        return [("an approximate reciprocal differs", reciprocal())]
+        return [("fused additions differ", first(bf16, fused))]
+    if name == "iq4_nl":
+        return [("amid two", LIST), ("least scale", [3e-15, -1e-15])]
+    if name == "mxfp4":
+        return [("amid two", HALVES + [-v for v in HALVES])]
     if name == "fp4_e2m1":
-        return [("3 is read, and coded again as 6", [3.125] + [0.5] * 15)]
+        return [
+            ("amid two", HALVES + [-v for v in HALVES]),
+            ("3 is read, and coded again as 6", [3.125] + [0.5] * 15),
+        ]
+    if name.startswith("nvfp4"):
+        return [
+            ("amid two", [f32(s * v * WHOLE) for v in HALVES for s in (1, -1)]),
+            ("f is coded again as 0", [f32(3.06 * 2**-9 * WHOLE)] + [0.0] * 15),
+            ("an approximate reciprocal differs", first(amid, low)),
+            ("a division differs", first(amid, divided)),
+            ("a scale inverted once differs", first(brink, once)),
+            ("errors are equal", first(both, tied)),
+            ("half of them differ", first(lambda k: some(16, k), odd)),
+        ]
+    if name.startswith("fp8"):
+        of = E4M3 if name == "fp8_e4m3" else E5M2
+        return [("a product differs", first(middle(of), inverted(of)))]
     return []
 
 
