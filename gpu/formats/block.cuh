@@ -29,11 +29,12 @@ struct kv_gpu_format_block {
   KV_DEVICE bool encode(const void *settings, int, int width, const Rows &row,
                         const kv_gpu_block &block) {
     const kv_blocked &c = *(const kv_blocked *)settings;
+    int size = kv_block_size(&c), blocks = kv_block_count(&c, width);
     bool wrong = false;
     float own[KV_BLOCK_MOST];
-    for (int g = kv_thread(); g * c.size < width; g += KV_BLOCK) {
-      int first = g * c.size;
-      int n = width - first < c.size ? width - first : c.size;
+    for (int g = kv_thread(); g < blocks; g += KV_BLOCK) {
+      int first = g << c.log;
+      int n = width - first < size ? width - first : size;
       for (int i = 0; i < n; i++) own[i] = row(0, first + i);
       wrong |= !kv_block_encode(&c, width, g, n, own, (uint8_t *)block.metadata,
                                 (uint8_t *)block.codes);

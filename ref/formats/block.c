@@ -22,11 +22,12 @@ static bool encode(const void *settings, int rows, int width,
                    const float *const *row, void *out) {
   const kv_blocked *c = settings;
   uint8_t *at = out, *codes = at + kv_block_metadata(c, width);
+  int size = kv_block_size(c);
   bool fits = true;
   (void)rows;
   memset(at, 0, (size_t)(codes - at));
-  for (int g = 0, first = 0; first < width; g++, first += c->size) {
-    int n = width - first < c->size ? width - first : c->size;
+  for (int g = 0, first = 0; first < width; g++, first += size) {
+    int n = width - first < size ? width - first : size;
     fits &= kv_block_encode(c, width, g, n, row[0] + first, at, codes);
   }
   return fits;
@@ -56,13 +57,14 @@ static void parts(const void *settings, int width, const void *in, int member,
   const uint8_t *at = in, *codes = at + kv_block_metadata(c, width);
   size_t n = (size_t)kv_block_count(c, width),
          scales = n * (size_t)kv_block_number(c);
+  int size = kv_block_size(c);
   (void)member;
   if (scales) memcpy(scale, at, scales);
   if (c->minimum) memcpy(min, at + scales, 2 * n);
   for (int i = 0; i < width; i++) {
-    int first = i - i % c->size;
-    int own = width - first < c->size ? width - first : c->size;
-    int before = i / c->size * kv_block_bytes(c, c->size);
+    int first = i - i % size;
+    int own = width - first < size ? width - first : size;
+    int before = i / size * kv_block_bytes(c, size);
     code[i] = (uint8_t)kv_block_code(c, own, i - first, codes + before);
   }
 }

@@ -57,7 +57,7 @@ typedef enum kv_block_rule {
 
 /* A format, and the settings of the format block for needs.coding. */
 typedef struct kv_blocked {
-  int32_t size;    /* elements of a block, at most KV_BLOCK_MOST */
+  int32_t log;     /* 2^log elements in a block, at most KV_BLOCK_MOST */
   int32_t bits;    /* of a code: 4, 5 or 8 */
   int32_t element; /* a kv_block_element */
   int32_t scale;   /* a kv_block_scale */
@@ -67,20 +67,20 @@ typedef struct kv_blocked {
                       of kv_block_scaled has another */
 } kv_blocked;
 
-/* BLOCK(name, size, bits, element, scale, minimum, rule) */
+/* BLOCK(name, log, bits, element, scale, minimum, rule) */
 #define KV_BLOCK_FORMATS(BLOCK)                                                \
-  BLOCK(q8_0, 32, 8, INTEGER, F16, 0, LARGEST)                                 \
-  BLOCK(q5_1, 32, 5, INTEGER, F16, 1, RANGE)                                   \
-  BLOCK(q5_0, 32, 5, INTEGER, F16, 0, SIGNED)                                  \
-  BLOCK(q4_1, 32, 4, INTEGER, F16, 1, RANGE)                                   \
-  BLOCK(q4_0, 32, 4, INTEGER, F16, 0, SIGNED)                                  \
-  BLOCK(iq4_nl, 32, 4, IQ4NL, F16, 0, REGRESSED)                               \
-  BLOCK(mxfp4, 32, 4, E2M1, E8M0, 0, FLOOR)                                    \
-  BLOCK(fp4_e2m1, 16, 4, E2M1, E8M0, 0, CEIL)                                  \
-  BLOCK(nvfp4, 16, 4, E2M1, E4M3, 0, SIXTH)                                    \
-  BLOCK(nvfp4_4over6, 16, 4, E2M1, E4M3, 0, FOUR_SIX)                          \
-  BLOCK(fp8_e4m3, 1, 8, E4M3, NONE, 0, WHOLE)                                  \
-  BLOCK(fp8_e5m2, 1, 8, E5M2, NONE, 0, WHOLE)
+  BLOCK(q8_0, 5, 8, INTEGER, F16, 0, LARGEST)                                  \
+  BLOCK(q5_1, 5, 5, INTEGER, F16, 1, RANGE)                                    \
+  BLOCK(q5_0, 5, 5, INTEGER, F16, 0, SIGNED)                                   \
+  BLOCK(q4_1, 5, 4, INTEGER, F16, 1, RANGE)                                    \
+  BLOCK(q4_0, 5, 4, INTEGER, F16, 0, SIGNED)                                   \
+  BLOCK(iq4_nl, 5, 4, IQ4NL, F16, 0, REGRESSED)                                \
+  BLOCK(mxfp4, 5, 4, E2M1, E8M0, 0, FLOOR)                                     \
+  BLOCK(fp4_e2m1, 4, 4, E2M1, E8M0, 0, CEIL)                                   \
+  BLOCK(nvfp4, 4, 4, E2M1, E4M3, 0, SIXTH)                                     \
+  BLOCK(nvfp4_4over6, 4, 4, E2M1, E4M3, 0, FOUR_SIX)                           \
+  BLOCK(fp8_e4m3, 0, 8, E4M3, NONE, 0, WHOLE)                                  \
+  BLOCK(fp8_e5m2, 0, 8, E5M2, NONE, 0, WHOLE)
 
 /* Has the format a scale of the whole tensor? */
 KV_FN int kv_block_scaled(const kv_blocked *c) {
@@ -89,8 +89,11 @@ KV_FN int kv_block_scaled(const kv_blocked *c) {
 
 /* --- bytes --------------------------------------------------------------- */
 
+KV_FN int kv_block_size(const kv_blocked *c) { return 1 << c->log; }
+
+/* Blocks of a row. */
 KV_FN int kv_block_count(const kv_blocked *c, int width) {
-  return (width + c->size - 1) / c->size;
+  return (width + kv_block_size(c) - 1) >> c->log;
 }
 
 /* Bytes of a stored scale, and of the scales and minima of a row. */
@@ -107,8 +110,9 @@ KV_FN int kv_block_bytes(const kv_blocked *c, int n) {
   return (c->bits == 5 ? (n + 7) / 8 : 0) + (n + 1) / 2;
 }
 KV_FN int kv_block_codes(const kv_blocked *c, int width) {
-  int rest = width % c->size;
-  return width / c->size * kv_block_bytes(c, c->size) + kv_block_bytes(c, rest);
+  int rest = width & (kv_block_size(c) - 1);
+  return (width >> c->log) * kv_block_bytes(c, kv_block_size(c)) +
+         kv_block_bytes(c, rest);
 }
 
 /* Code of element i of n. */
@@ -380,7 +384,7 @@ KV_FN int kv_block_set(const kv_blocked *c, int width, int g,
 KV_FN int kv_block_encode(const kv_blocked *c, int width, int g, int n,
                           const float *x, uint8_t *at, uint8_t *codes) {
   int each = kv_block_bytes(c, n), finite = 1;
-  uint8_t *own = codes + g * kv_block_bytes(c, c->size);
+  uint8_t *own = codes + g * kv_block_bytes(c, kv_block_size(c));
   for (int i = 0; i < n; i++) finite &= kv_finite(x[i]);
   for (int i = 0; i < each; i++) own[i] = 0;
   if (!finite) return 0;
@@ -394,11 +398,12 @@ KV_FN int kv_block_encode(const kv_blocked *c, int width, int g, int n,
 /* Element i of a row. */
 KV_FN float kv_block_decode(const kv_blocked *c, int width, int i,
                             const uint8_t *at, const uint8_t *codes) {
-  int g = i / c->size, first = g * c->size;
-  int n = width - first < c->size ? width - first : c->size;
+  int g = i >> c->log, first = g << c->log, size = kv_block_size(c);
+  int n = width - first < size ? width - first : size;
+  codes += g * kv_block_bytes(c, size);
+  uint32_t code = kv_block_code(c, n, i - first, codes);
   kv_range r = kv_block_range(c, width, g, at);
-  codes += g * kv_block_bytes(c, c->size);
-  return kv_block_read(c, &r, kv_block_code(c, n, i - first, codes));
+  return kv_block_read(c, &r, code);
 }
 
 #endif

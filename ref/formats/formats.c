@@ -53,12 +53,12 @@ bool kv_coding_alike(const kv_coding *a, const kv_coding *b) {
 }
 
 #define LINE(name, bits, rule) {#name, &kv_format_token, bits, rule, {0}},
-#define BLOCK(name, size, bits, element, scale, minimum, rule)                 \
+#define BLOCK(name, log, bits, element, scale, minimum, rule)                  \
   {#name,                                                                      \
    &kv_format_block,                                                           \
    0,                                                                          \
    0,                                                                          \
-   {size, bits, KV_ELEMENT_##element, KV_SCALE_##scale, minimum,               \
+   {log, bits, KV_ELEMENT_##element, KV_SCALE_##scale, minimum,                \
     KV_BLOCK_##rule, 1}},
 static const kv_named_format list[] = {
     {.name = "raw"}, KV_NAMED_FORMATS(LINE) KV_BLOCK_FORMATS(BLOCK)};

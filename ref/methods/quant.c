@@ -66,7 +66,7 @@ static kv_rc settle(params *o, int side, int width, const kv_named_format *f,
     return kv_fail(e, KV_REFUSED,
                    "quant: %s has blocks of %d elements, so it takes no %d "
                    "groups; leave out groups and %s",
-                   f->name, f->block.size, groups,
+                   f->name, kv_block_size(&f->block), groups,
                    side == KEYS ? "k_groups" : "v_groups");
   if (width % groups != 0)
     return kv_fail(e, KV_REFUSED,

@@ -412,8 +412,8 @@ def own(name: str) -> list[tuple[str, list[float]]]:
         ]
     if name.startswith("nvfp4"):
         return [
-            ("amid two", [f32(s * v * WHOLE) for v in HALVES for s in (1, -1)]),
-            ("f is coded again as 0", [f32(3.06 * 2**-9 * WHOLE)] + [0.0] * 15),
+            ("amid two", [f32(v * WHOLE) for v in HALVES + HALVES]),
+            ("f is coded again as 0", [f32(0.006 * WHOLE)] + [0.0] * 15),
             ("an approximate reciprocal differs", first(amid, low)),
             ("a division differs", first(amid, divided)),
             ("a scale inverted once differs", first(brink, once)),

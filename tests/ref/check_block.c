@@ -155,9 +155,9 @@ TEST(error_within_bound) {
       for (int j = 0; j < WIDTH; j++) x[j] *= turn % 3 ? 1 : x[j];
       assert_true(again(&c, WIDTH, x, block, y));
       for (int j = 0; j < WIDTH; j++) {
-        int first = j - j % c.size;
+        int size = kv_block_size(&c), first = j - j % size;
         double most = 0, off = fabs((double)y[j] - (double)x[j]);
-        for (int k = first; k < first + c.size; k++)
+        for (int k = first; k < first + size; k++)
           most = fmax(most, fabs((double)x[k]));
         worst = fmax(worst, (off - most * 0x1p-11 - 0x1p-9) / most);
       }
@@ -176,8 +176,9 @@ TEST(blocks_apart) {
     for (int width = WIDTH - 17; width <= WIDTH; width++) {
       kv_blocked c = named(of[i].name);
       assert_true(again(&c, width, x, block, y));
-      for (int at = 0; at < width; at += c.size) {
-        int n = width - at < c.size ? width - at : c.size;
+      int size = kv_block_size(&c);
+      for (int at = 0; at < width; at += size) {
+        int n = width - at < size ? width - at : size;
         assert_true(again(&c, n, x + at, block, z));
         assert_memory_equal(y + at, z, (size_t)n * sizeof *z);
       }
