@@ -11,4 +11,5 @@ FORMATS =
 REF_FORMATS =
 FORMATS += channel.c
 FORMATS += token.c
+FORMATS += block.c
 FORMATS += delta.c

@@ -67,13 +67,13 @@ static void decode(const kv_kernels *kernels, const void *settings, int rows,
                   out);
 }
 
-static int scales(const void *settings, int width) {
+static kv_format_shown shown(const void *settings, int width) {
   (void)settings;
-  return width;
+  return (kv_format_shown){width, 2, width};
 }
 
 static void parts(const void *settings, int width, const void *in, int member,
-                  uint8_t *code, uint16_t *scale, uint16_t *min) {
+                  uint8_t *code, void *scale, uint16_t *min) {
   kv_minmax_parts(settings, width, width, in, member, code, scale, min);
 }
 
@@ -83,6 +83,6 @@ const kv_format kv_format_channel = {.name = "channel",
                                      .size = size,
                                      .encode = encode,
                                      .decode = decode,
-                                     .scales = scales,
+                                     .shown = shown,
                                      .parts = parts,
                                      .rules = kv_minmax_rules};

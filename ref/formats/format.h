@@ -47,6 +47,13 @@ typedef struct kv_format_rules {
   const char *decoded; /* the number that a code stands for */
 } kv_format_rules;
 
+/* Numbers of a group that can be shown: scales of so many bytes, fp16 or a byte
+ * that the formulas define; minima in fp16. bytes 0: none to show under these
+ * settings, nor codes. */
+typedef struct kv_format_shown {
+  int scales, bytes, minima;
+} kv_format_shown;
+
 /* What a layered format adds. A block names tokens, which stay unchanged while
  * it lives, and holds bytes besides their ids. */
 typedef struct kv_layered {
@@ -84,13 +91,12 @@ typedef struct kv_format {
   void (*decode)(const struct kv_kernels *kernels, const void *settings,
                  int members, int width, const void *in, int member,
                  float *out);
-  /* For inspection; all three or none. scales: number of scales, and of minima,
-   * in fp16, of a group of rows of `width` elements; 0: none to show under
-   * these settings. parts: these, with the codes of one member, one code a
-   * byte. rules: the formulas that define them; NULL: none to show. */
-  int (*scales)(const void *settings, int width);
+  /* For inspection; all three or none. shown: what parts writes of a group of
+   * rows of `width` elements. parts: these, with the codes of one member, one
+   * code a byte. rules: the formulas that define them; NULL: none to show. */
+  kv_format_shown (*shown)(const void *settings, int width);
   void (*parts)(const void *settings, int width, const void *in, int member,
-                uint8_t *code, uint16_t *scale, uint16_t *min);
+                uint8_t *code, void *scale, uint16_t *min);
   kv_format_rules (*rules)(const void *settings);
   /* NULL, or: can kernels read a row as it is stored? Its codes have so many
    * bits, and `run` elements share scale and minimum; blocks and numbers are

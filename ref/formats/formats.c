@@ -52,10 +52,18 @@ bool kv_coding_alike(const kv_coding *a, const kv_coding *b) {
          memcmp(a->settings, b->settings, a->format->settings_size) == 0;
 }
 
-#define LINE(name, bits, rule) {#name, &kv_format_token, bits, rule},
-static const kv_named_format list[] = {{"raw", NULL, 0, 0},
-                                       KV_NAMED_FORMATS(LINE)};
+#define LINE(name, bits, rule) {#name, &kv_format_token, bits, rule, {0}},
+#define BLOCK(name, log, bits, element, scale, minimum, rule)                  \
+  {#name,                                                                      \
+   &kv_format_block,                                                           \
+   0,                                                                          \
+   0,                                                                          \
+   {log, bits, KV_ELEMENT_##element, KV_SCALE_##scale, minimum,                \
+    KV_BLOCK_##rule, 1}},
+static const kv_named_format list[] = {
+    {.name = "raw"}, KV_NAMED_FORMATS(LINE) KV_BLOCK_FORMATS(BLOCK)};
 #undef LINE
+#undef BLOCK
 
 enum { NAMES = sizeof list / sizeof *list };
 

@@ -66,8 +66,7 @@ void kv_minmax_codes(const kv_minmax *c, int width, int first, int n,
 }
 
 void kv_minmax_parts(const kv_minmax *c, int scales, int width, const void *in,
-                     int member, uint8_t *code, uint16_t *scale,
-                     uint16_t *min) {
+                     int member, uint8_t *code, void *scale, uint16_t *min) {
   size_t n = (size_t)scales, plane = kv_minmax_row(c, width);
   const char *at = in;
   const unsigned char *row =

@@ -49,7 +49,7 @@ void kv_minmax_codes(const kv_minmax *c, int width, int first, int n,
                      const float *x, const kv_minmax_ranges *r, char *row);
 /* kv_format.parts, for a block with so many scales. */
 void kv_minmax_parts(const kv_minmax *c, int scales, int width, const void *in,
-                     int member, uint8_t *code, uint16_t *scale, uint16_t *min);
+                     int member, uint8_t *code, void *scale, uint16_t *min);
 /* kv_format.rules of channel and token; settings is a kv_minmax. */
 kv_format_rules kv_minmax_rules(const void *settings);
 

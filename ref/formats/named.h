@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Formats by name: settings of the format token, such as INT8 or INT4. The
- * method `quant` (ref/methods/quant.c) offers these names, and the short forms
- * in specifications, such as int4 for quant:k=int4:v=int4, follow from them
+ * Formats by name: settings of the format token, such as INT8 or INT4, and the
+ * formats that ref/formats/block.h lists. The method `quant`
+ * (ref/methods/quant.c) offers these names, and the short forms in
+ * specifications, such as int4 for quant:k=int4:v=int4, follow from them
  * (sim/ask/spec.h). A new name is one line here; ref/FORMATS.md defines each to
  * the bit.
  */
 #ifndef KV_REF_FORMATS_NAMED_H
 #define KV_REF_FORMATS_NAMED_H
 
+#include "ref/formats/block.h"
 #include "ref/formats/minmax.h"
 
 /* NAME(name, bits of a code, rule of its arithmetic) */
@@ -27,18 +29,22 @@
 
 /* The names as the choices of a parameter; the first, raw, leaves a side
  * uncompressed. */
-#define KV_NAMED_BAR(name, bits, rule) "|" #name
-#define KV_NAMED_CHOICES "raw" KV_NAMED_FORMATS(KV_NAMED_BAR)
+#define KV_NAMED_BAR(name, ...) "|" #name
+#define KV_NAMED_CHOICES                                                       \
+  "raw" KV_NAMED_FORMATS(KV_NAMED_BAR) KV_BLOCK_FORMATS(KV_NAMED_BAR)
 
 /* The names in a sentence: "int8, int4, .. ", a comma after each. */
-#define KV_NAMED_COMMA(name, bits, rule) #name ", "
-#define KV_NAMED_LISTED KV_NAMED_FORMATS(KV_NAMED_COMMA)
+#define KV_NAMED_COMMA(name, ...) #name ", "
+#define KV_NAMED_LISTED                                                        \
+  KV_NAMED_FORMATS(KV_NAMED_COMMA) KV_BLOCK_FORMATS(KV_NAMED_COMMA)
 
-/* A named format. bits and rule: of a kv_minmax; the method adds the group. */
+/* A named format. bits and rule: of a kv_minmax; the method adds the group. Of
+ * the format block, `block` has the settings instead, with `whole` 1. */
 typedef struct kv_named_format {
   const char *name;
   const kv_format *format; /* NULL: raw */
   int bits, rule;
+  kv_blocked block;
 } kv_named_format;
 
 /* The format with that number, which is the value of a parameter with

@@ -129,16 +129,18 @@ static void decode(const kv_kernels *kernels, const void *settings, int rows,
                   scale + 2 * runs, out);
 }
 
-/* Only for min-max codes. */
-static int scales(const void *settings, int width) {
+/* Only min-max codes. */
+static kv_format_shown shown(const void *settings, int width) {
   const kv_minmax *c = settings;
-  return kv_rule_minmax(c->rule) ? kv_minmax_runs(c, width) : 0;
+  int n = kv_minmax_runs(c, width);
+  return kv_rule_minmax(c->rule) ? (kv_format_shown){n, 2, n}
+                                 : (kv_format_shown){0, 0, 0};
 }
 
 static void parts(const void *settings, int width, const void *in, int member,
-                  uint8_t *code, uint16_t *scale, uint16_t *min) {
-  kv_minmax_parts(settings, scales(settings, width), width, in, member, code,
-                  scale, min);
+                  uint8_t *code, void *scale, uint16_t *min) {
+  kv_minmax_parts(settings, shown(settings, width).scales, width, in, member,
+                  code, scale, min);
 }
 
 static bool in_place(const void *settings, int *bits, int *run) {
@@ -154,7 +156,7 @@ const kv_format kv_format_token = {.name = "token",
                                    .size = size,
                                    .encode = encode,
                                    .decode = decode,
-                                   .scales = scales,
+                                   .shown = shown,
                                    .parts = parts,
                                    .rules = kv_minmax_rules,
                                    .in_place = in_place};

@@ -31,7 +31,12 @@
  * arXiv:2405.04532), e4m3 and e5m2 8-bit floats with a scale per token, qserve8
  * and qserve4 QServe's formats with a zero point. atom4 is Atom's (Zhao et al.
  * 2024, arXiv:2310.19102), which codes keys before RoPE (rope=before). The
- * arithmetic of all names: ref/formats/rules.h.
+ * arithmetic of these: ref/formats/rules.h.
+ *
+ * q8_0, q5_1, q5_0, q4_1, q4_0 and iq4_nl are ggml's, mxfp4 is OCP's, fp4_e2m1
+ * SGLang's. nvfp4, nvfp4_4over6, fp8_e4m3 and fp8_e5m2 are vLLM's, with a scale
+ * of all keys and one of all values (k_scale, v_scale). The arithmetic of these
+ * names: ref/formats/block.h.
  *
  * Family: code. Acts: every step. Needs: rows of codes. Bound: t. Bytes: t (d k
  * + d_v v) / 8 for k and v bits, + 4 for each group of elements. Gather: -.
@@ -43,24 +48,49 @@
 
 static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
-/* Adds the coding of a side, of rows of `width` elements. */
-static kv_rc add(params *o, int side, int width, kv_needs *needs, kv_err *e) {
-  static const kv_coded_sides sides[] = {KV_KEYS_ONLY, KV_VALUES_ONLY};
-  const kv_named_format *f = kv_named_format_at(o->named[side]);
+/* Resolves a side's settings, for rows of `width` elements. */
+static kv_rc settle(params *o, int side, int width, const kv_named_format *f,
+                    kv_err *e) {
   int groups = o->side_groups[side];
-  if (groups == KV_UNSET) groups = o->side_groups[side] = o->groups;
-  o->coding[side] = AS_IT_CAME;
-  if (o->named[side] == RAW) return KV_OK;
+  bool is_block = f->format == &kv_format_block;
+  o->how[side] = (kv_minmax){f->bits, width / groups, f->rule};
+  o->block[side] = f->block;
+  if (o->scale[side] != 1 && !(is_block && kv_block_scaled(&f->block)))
+    return kv_fail(
+        e, KV_REFUSED,
+        "quant: %s has no scale of all rows; leave out %s, or choose "
+        "fp8_e4m3, fp8_e5m2, nvfp4 or nvfp4_4over6",
+        f->name, side == KEYS ? "k_scale" : "v_scale");
+  o->block[side].whole = o->scale[side];
+  if (is_block && groups > 1)
+    return kv_fail(e, KV_REFUSED,
+                   "quant: %s has blocks of %d elements, so it takes no %d "
+                   "groups; leave out groups and %s",
+                   f->name, kv_block_size(&f->block), groups,
+                   side == KEYS ? "k_groups" : "v_groups");
   if (width % groups != 0)
     return kv_fail(e, KV_REFUSED,
                    "quant: %d groups do not divide the %d elements of a %s; "
                    "choose a divisor for %s",
                    groups, width, side == KEYS ? "key" : "value",
                    side == KEYS ? "k_groups" : "v_groups");
-  o->how[side] = (kv_minmax){f->bits, width / groups, f->rule};
+  return KV_OK;
+}
+
+/* Adds the coding of a side, of rows of `width` elements. */
+static kv_rc add(params *o, int side, int width, kv_needs *needs, kv_err *e) {
+  static const kv_coded_sides sides[] = {KV_KEYS_ONLY, KV_VALUES_ONLY};
+  const kv_named_format *f = kv_named_format_at(o->named[side]);
+  if (o->side_groups[side] == KV_UNSET) o->side_groups[side] = o->groups;
+  o->coding[side] = AS_IT_CAME;
+  if (o->named[side] == RAW) return KV_OK;
+  kv_rc rc = settle(o, side, width, f, e);
+  if (rc) return rc;
+  const void *settings = &o->how[side];
+  if (f->format == &kv_format_block) settings = &o->block[side];
   o->coding[side] = needs->codings;
   needs->coding[needs->codings++] = (kv_coding){
-      f->format, &o->how[side], side == KEYS && o->rope == BEFORE, sides[side]};
+      f->format, settings, side == KEYS && o->rope == BEFORE, sides[side]};
   return KV_OK;
 }
 

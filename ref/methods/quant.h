@@ -31,11 +31,20 @@ enum { AS_IT_CAME = -1, RAW = 0 }; /* coding of a side, and its name */
   P(INT, residual, "0", 0, 1 << 20, "tokens",                                  \
     "newest entries that stay uncoded; 0 as in LeanKV's tables of one "        \
     "precision")                                                               \
+  P(PART, float scale[SIDES],                                                  \
+    KV_REAL_PARAM("k_scale", params, scale[KEYS], "1", 1e-30, 1e30,            \
+                  "scale of all keys, for fp8_e4m3, fp8_e5m2 and nvfp4; 1 as " \
+                  "in vLLM without calibration",                               \
+                  .later = true))                                              \
+  P(ROW, KV_REAL_PARAM("v_scale", params, scale[VALUES], "1", 1e-30, 1e30,     \
+                       "scale of all values, likewise", .later = true))        \
   P(CHOICE, rope, "after", "after|before",                                     \
     "code keys after RoPE (LeanKV, QServe) or before it (Atom)")               \
   P(ONLY,                                                                      \
     int coding[SIDES]) /* by open: which of its codings, or AS_IT_CAME */      \
-  P(ONLY, kv_minmax how[SIDES]) /* settings of both, by open */
+  /* settings of both, by open: of the format token, or of block */            \
+  P(ONLY, kv_minmax how[SIDES])                                                \
+  P(ONLY, kv_blocked block[SIDES])
 KV_PARAMS(PARAMS);
 
 #endif

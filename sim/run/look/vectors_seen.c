@@ -120,8 +120,8 @@ static void put_side(const step *s, const coded *c) {
   const kv_coding *coding = c->slab->coding;
   int groups = 0, width = c->slab->width;
   if (!coding || !coding->format->parts || c->slab->held == 0) return;
-  size_t each = (size_t)coding->format->scales(coding->settings, width);
-  if (each == 0) return;
+  kv_format_shown is = coding->format->shown(coding->settings, width);
+  if (is.bytes == 0) return;
   int32_t *table = put(s, c->first, l->lane, KV_ST_I32, (size_t)l->n, 2);
   int32_t *group = kv_zalloc((size_t)c->slab->cap + 1, sizeof *group);
   if (!table || !group) {
@@ -132,16 +132,23 @@ static void put_side(const step *s, const coded *c) {
   size_t rows = number(s, c, group, table, &groups);
   free(group);
   uint8_t *code = put(s, c->first + 1, l->lane, KV_ST_U8, rows, (size_t)width);
-  uint16_t *scale =
-      put(s, c->first + 2, l->lane, KV_ST_F16, (size_t)groups, each);
-  uint16_t *min =
-      put(s, c->first + 3, l->lane, KV_ST_F16, (size_t)groups, each);
-  for (int i = 0; min && i < l->n; i++) {
+  size_t scales = (size_t)is.scales, minima = (size_t)is.minima;
+  kv_st_dtype type = is.bytes == 2 ? KV_ST_F16 : KV_ST_U8;
+  uint8_t *scale = NULL;
+  uint16_t *min = NULL;
+  if (scales)
+    scale = put(s, c->first + 2, l->lane, type, (size_t)groups, scales);
+  if (minima)
+    min = put(s, c->first + 3, l->lane, KV_ST_F16, (size_t)groups, minima);
+  if (!code || (scales && !scale) || (minima && !min)) return;
+  for (int i = 0; i < l->n; i++) {
     if (table[2 * i] < 0) continue;
-    size_t at = (size_t)table[2 * i + 1] * each;
-    coding->format->parts(
-        coding->settings, width, block_of(c, i), c->ref[i].member,
-        code + (size_t)table[2 * i] * (size_t)width, scale + at, min + at);
+    size_t at = (size_t)table[2 * i + 1];
+    coding->format->parts(coding->settings, width, block_of(c, i),
+                          c->ref[i].member,
+                          code + (size_t)table[2 * i] * (size_t)width,
+                          scale ? scale + at * scales * (size_t)is.bytes : NULL,
+                          min ? min + at * minima : NULL);
   }
 }
 

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The format "block" on the device. Its arithmetic and bytes are those of
+ * ref/formats/block.h, which both backends share. Kernels call it through
+ * gpu/formats/format.cuh, which lists its functions. A thread codes a block of
+ * at most KV_BLOCK_MOST elements, so encode costs O(width / KV_BLOCK) of these
+ * and one vote.
+ */
+#ifndef KV_GPU_FORMATS_BLOCK_CUH
+#define KV_GPU_FORMATS_BLOCK_CUH
+
+#include "gpu/block/block.cuh"
+#include "ref/formats/block.h"
+
+struct kv_gpu_format_block {
+  KV_DEVICE kv_gpu_coded_size size(const void *settings, int, int width) {
+    const kv_blocked &c = *(const kv_blocked *)settings;
+    return {kv_block_codes(&c, width), kv_block_metadata(&c, width)};
+  }
+
+  KV_DEVICE float decode(const void *settings, int width,
+                         const kv_gpu_block &block, int, int x) {
+    const kv_blocked &c = *(const kv_blocked *)settings;
+    return kv_block_decode(&c, width, x, (const uint8_t *)block.metadata,
+                           (const uint8_t *)block.codes);
+  }
+
+  template <class Rows>
+  KV_DEVICE bool encode(const void *settings, int, int width, const Rows &row,
+                        const kv_gpu_block &block) {
+    const kv_blocked &c = *(const kv_blocked *)settings;
+    int size = kv_block_size(&c), blocks = kv_block_count(&c, width);
+    bool wrong = false;
+    float own[KV_BLOCK_MOST];
+    for (int g = kv_thread(); g < blocks; g += KV_BLOCK) {
+      int first = g << c.log;
+      int n = width - first < size ? width - first : size;
+      for (int i = 0; i < n; i++) own[i] = row(0, first + i);
+      wrong |= !kv_block_encode(&c, width, g, n, own, (uint8_t *)block.metadata,
+                                (uint8_t *)block.codes);
+    }
+    return !kv_block_any(wrong);
+  }
+};
+
+#endif
