@@ -74,7 +74,6 @@ static const kv_brought brought[] = {
     {"capacity", "how many users fit on a node, and how fast", MAKE, NULL},
     REPORT("answer", "which method is best at equal bytes?"),
     REPORT("compare", "is one method better than others at equal bytes?"),
-    REPORT("rank", "which measure ranks methods as their answers do?"),
     REPORT("table", "results as a table"),
     REPORT("html", "results as one page with figures"),
     REPORT("history", "every run, also superseded and conflicting ones"),
