@@ -23,7 +23,7 @@ static const kv_example examples[] = {
 static const kv_example groups[] = {
     {"Try methods on a trace", "run methods tune claims"},
     {"Let a model answer", "evaluate"},
-    {"Read results", "answer compare rank table html history export merge"},
+    {"Read results", "answer compare table html history export merge"},
     {"Make traces", "record"},
     {"Look into a trace", "attention residuals selection"},
     {"Check an engine, a kernel or your own method",
