@@ -82,6 +82,9 @@ done
 awk -v want="$specs" '
   BEGIN { n = split(want, w, ","); for (i = 1; i <= n; i++) {
             gsub(/:[^+]*/, "", w[i])
+            sub(/(^|[+])(q[0-9]_|iq4_|mxfp4|nvfp4|fp[48]_)[^+]*$/, "+quant",
+                w[i])
+            sub(/^[+]/, "", w[i])
             sub(/(int|sym|e[0-9]m|qserve|atom|k[0-9]+v)[0-9]+$/, "quant",
                 w[i])
             need[w[i]] = 1 } }
