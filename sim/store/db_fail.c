@@ -76,6 +76,9 @@ static bool lacks_room(kv_db *db) {
 kv_rc kv_db_fail(kv_db *db, const char *doing, kv_err *e) {
   int code = db->sql ? sqlite3_errcode(db->sql) & 0xff : SQLITE_NOMEM;
   if (!code) code = SQLITE_NOMEM; /* the statement was not even prepared */
+  /* All SQL is ours: if it does not parse, memory ran out while it was read. */
+  if (code == SQLITE_ERROR && strstr(sqlite3_errmsg(db->sql), "syntax error"))
+    code = SQLITE_NOMEM;
   const char *why =
       code == SQLITE_NOMEM ? "out of memory" : sqlite3_errmsg(db->sql);
   if (code == SQLITE_IOERR && lacks_room(db)) code = SQLITE_FULL;
