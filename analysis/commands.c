@@ -209,8 +209,9 @@ static const kv_command history = {
 static const char *const compare_notes[] = {
     "The unit is a trace, or a question that a model was asked. A pair is its "
     "two values. Questions about one context depend on each other: they are "
-    "flipped and drawn together. Several tasks have equal weight. The verdict "
-    "is p < .05 of the two-sided sign-flip test, after Holm's correction for "
+    "flipped and drawn together. Several tasks have equal weight; those about "
+    "the same contexts count as one. The verdict is p < .05 of the two-sided "
+    "sign-flip test, after Holm's correction for "
     "all tests of the call. The test uses all 2^n flips of up to 16 traces or "
     "contexts, otherwise 10,000 random flips. Below 8 there is no verdict. The "
     "interval is from 10,000 bootstrap means and does not decide; below 5 "

@@ -25,25 +25,36 @@
   " ORDER BY min(trace) OVER (PARTITION BY request, prompt_len, observe),"     \
   " prompt_len, observe, trace"
 
-/* Answers: a method has its name as typed. A trace is a model on a platform. */
+/* Answers: a method has its name as typed. A trace is a model on a platform.
+ * Tasks about the same contexts count as one, because what is seen in one of
+ * them tells about the other: named by the first of them. */
 #define OF_IT                                                                  \
   " FROM evaluated v WHERE v.evaluation_id = e.evaluation_id AND name "
 #define ANSWERS                                                                \
-  "WITH can AS (SELECT model_digest, platform, task FROM task_mean WHERE"      \
+  "WITH RECURSIVE pair AS MATERIALIZED (SELECT DISTINCT task, context FROM"    \
+  " newest_evaluation WHERE context <> ''),"                                   \
+  " near AS MATERIALIZED (SELECT DISTINCT a.task, b.task AS other FROM pair a" \
+  " JOIN pair b USING (context)),"                                             \
+  " reach AS (SELECT task, other FROM near UNION SELECT r.task, n.other FROM"  \
+  " reach r JOIN near n ON n.task = r.other),"                                 \
+  " joined AS (SELECT task, min(other) AS first FROM reach GROUP BY task),"    \
+  " can AS (SELECT model_digest, platform, task FROM task_mean WHERE"          \
   " measurable),"                                                              \
   " at AS (SELECT *, (SELECT value" OF_IT "= '%s') AS value,"                  \
   " (SELECT sum(value)" OF_IT "IN (%s)) AS bytes FROM newest_evaluation e"     \
   " WHERE target IN (?1, '') AND (?2 OR status = 'ok')),"                      \
   " dense AS (SELECT question, platform, bytes FROM at WHERE method ="         \
   " 'dense' AND status = 'ok')"                                                \
-  " SELECT task, iif(context = '', item, context) AS cluster, model_digest"    \
-  " || platform AS trace, item || ' ' || number AS request, '' AS prompt_len," \
+  " SELECT coalesce(first, task) AS task, iif(context = '', task || item,"     \
+  " context) AS cluster, model_digest || platform AS trace, task || ' ' ||"    \
+  " item || ' ' || number AS request, '' AS prompt_len,"                       \
   " '' AS observe, method, '{}' AS params, '' AS budget, target AS asked,"     \
   " value, at.bytes / dense.bytes AS share, status, reason, NULL AS kl"        \
   " FROM at LEFT JOIN dense USING (question, platform)"                        \
+  " LEFT JOIN joined USING (task)"                                             \
   " WHERE (?2 OR value IS NOT NULL) AND"                                       \
   " ('%s' <> 'exact' OR (model_digest, platform, task) IN can)"                \
-  " ORDER BY task, cluster, request, trace"
+  " ORDER BY coalesce(first, task), cluster, request, trace"
 
 static const char *view(const kv_compared *by) {
   return by->answered ? "evaluations" : "cell";

@@ -274,6 +274,16 @@ def check_tasks():
             assert near(row["value"], x.mean), (row, x.mean)
             assert near(row["low"], x.interval()[0]), row
             assert row["contexts"] == str(x.n) and row["tasks"] == "2", row
+    # Two tasks about the same contexts: one task, each context once.
+    both = [x._replace(task=t, item=x.item + 10 * i + 50 * (t == "d"),
+                       context=f"{x.context} {i}")
+            for x in rows for t in "cd" for i in (0, 1)
+            if x.task == "a" and x.platform == "p" and (t == "c" or x.item < 6)
+            ]  # fmt: skip
+    shared = make("shared", both)
+    check_numbers([x._replace(task="c") for x in both], shared, "x",
+                  ["v", "y", "z"])  # fmt: skip
+    assert {x["tasks"] for x in ask("answer", shared)} == {"1"}
     wide = [x._replace(item=x.item + 100 * i, context=f"{x.context} {i}")
             for i in range(8) for x in rows if x.platform == "p"]  # fmt: skip
     check_numbers(wide, make("wide", wide), "x", ["v", "y", "z"])

@@ -185,6 +185,8 @@ def check_plan():
     assert contexts([*same, *map(item, range(2, 4))]) == (4, 3, 2)
     more = [item(i, "b", str(i)) for i in range(2)]
     assert contexts([*map(item, range(6)), *more]) == (8, 8, 6)
+    both = [item(i, task, str(i)) for task in "ab" for i in range(2)]
+    assert contexts(both) == (4, 2, 2), contexts(both)
     few, says = plan(map(item, range(4)), asks)
     assert few == ("4 contexts (4 questions with a right answer) are too few "
                    "for 3 tests; 7 are enough"), few  # fmt: skip

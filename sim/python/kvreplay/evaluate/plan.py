@@ -14,15 +14,13 @@ from typing import Iterator, Sequence
 from .asks import Ask
 from .item import Item
 
-LEVEL = 0.05  # of verdicts, after Holm's correction
-MARGIN = 0.05  # also tested: is a method worse by no more than this?
-POWER = 0.8
+# Of verdicts, after Holm's correction; what counts as no worse; of a find.
+LEVEL, MARGIN, POWER = 0.05, 0.05, 0.8
 VERDICT, INTERVAL = 8, 5  # fewer contexts have no verdict; no interval
 
 
 def flips(m: int) -> int:
-    """The fewest contexts that can be significant in one of m tests: if all
-    differ in one direction, p is 2 / 2^contexts."""
+    """The fewest contexts that one of m tests finds, if all differ one way."""
     return next(j for j in count() if 2 / 2**j * m < LEVEL)
 
 
@@ -46,14 +44,17 @@ def detectable(n: int, m: int, square: float) -> float:
 
 def contexts(items: Sequence[Item]) -> tuple[int, int, int]:
     """How many questions have a right answer, about how many contexts, and how
-    many contexts of equal weight these are worth. Tasks count equally."""
-    each: dict[str, Counter[str]] = {}
+    many contexts of equal weight these are worth. Tasks count equally, and
+    those about the same contexts as one."""
+    tasks: dict[str, Counter[str]] = {}
     for x in items:
-        for y in x.questions:
-            if y.accept:
-                task = each.setdefault(x.task, Counter())
-                task[x.context or "item " + x.id] += 1
-    sizes = [[*x.values()] for x in each.values()]
+        own = [x.context or f"{x.task} {x.id}" for y in x.questions if y.accept]
+        tasks.setdefault(x.task, Counter()).update(own)
+    each: list[Counter[str]] = []
+    for some in tasks.values():
+        alike = [x for x in each if x.keys() & some.keys()]
+        each = [x for x in each if x not in alike] + [sum(alike, some)]
+    sizes = [[*x.values()] for x in each if x]
     weights = sum((n / sum(x)) ** 2 for x in sizes for n in x)
     return (sum(map(sum, sizes)), sum(map(len, sizes)),
             int(len(sizes) ** 2 / (weights or 1) + 1e-6))  # fmt: skip
