@@ -85,8 +85,8 @@ typedef struct kv_answer {
 /* Returns an exit code (analysis/database/say.h), KV_EXIT_OK also without any
  * size. Free *out with kv_answer_free, also after a failure. */
 int kv_answer_find(sqlite3 *db, kv_answer *out);
-/* The same for evaluations, by right answers, after kv_results_answers. Budgets
- * that are not in bytes follow those that are. */
+/* The same for evaluations, by right answers, after kv_results_answers. Sizes
+ * in bytes come first, then budgets in entries. */
 int kv_answer_find_right(sqlite3 *db, kv_answer *out);
 void kv_answer_free(kv_answer *a); /* accepts zeroed */
 

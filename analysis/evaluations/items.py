@@ -98,7 +98,7 @@ def paraphrase(r: random.Random, i: int, depth: float, n: int) -> Draft:
 
 
 def keyvalue(r: random.Random, i: int, depth: float, n: int) -> Draft:
-    """Numbers of two keys, each a line of its own; one is asked for."""
+    """Numbers of two keys, each on a line; the question asks for one."""
     keys = [" ".join(x) for x in zip(r.sample(words.ADJECTIVES, 2),
                                      r.sample(words.NOUNS, 2))]  # fmt: skip
     values = words.numbers(r, 2, 4)
@@ -166,7 +166,7 @@ def instructions(r: random.Random, i: int, depth: float, n: int) -> Draft:
 
 
 def variables(r: random.Random, i: int, depth: float, n: int) -> Draft:
-    """Two chains of two assignments; one chain's end is asked for."""
+    """Two chains of two assignments; the question asks for one end."""
     names, values = words.codes(r, 4), words.numbers(r, 2, 5)
     lines, places = [], []
     for j, x in enumerate(values):
@@ -181,7 +181,7 @@ def variables(r: random.Random, i: int, depth: float, n: int) -> Draft:
 
 
 def documentation(r: random.Random, i: int, depth: float, n: int) -> Draft:
-    """Three C functions with their descriptions; one is asked for."""
+    """Three C functions, described; the question asks for one."""
     some = r.sample(texts.functions(), 3)
     lines = [f"\nThe purpose of the function {x}() is: {y}.\n" for x, y in some]
     places = [depth, *(0.88 * r.random() for _ in lines[1:])]
