@@ -12,7 +12,7 @@
 
 static __device__ int coding_of(const kv_gpu_at &at, const params *o,
                                 int side) {
-  int i = o->coding[side];
+  int i = o->coding[side][kv_by_layer_at(at.layer->layer)];
   return i == AS_IT_CAME ? (int)KV_SAME : kv_gpu_coded(at, i);
 }
 

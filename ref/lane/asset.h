@@ -57,7 +57,11 @@ typedef struct kv_tensor_ask {
 /* What a file must contain. */
 typedef struct kv_asset_kind {
   const char *format; /* the file's metadata `format`; NULL: any or none */
-  const kv_tensor_ask *tensors; /* ends with name NULL */
+  const kv_tensor_ask *tensors; /* ends with name NULL. NULL: the file is plain
+                                   text, not safetensors. Its lines are the
+                                   asset's texts, each under its number from 1,
+                                   without comments (# to the end of a line),
+                                   outer blanks and empty lines */
 } kv_asset_kind;
 
 /* A tensor as a hook finds it. */

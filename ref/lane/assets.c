@@ -37,7 +37,7 @@ static kv_rc take(int n, const kv_asset_kind *const *kind, const kv_asset *of,
   own->ask = kv_zalloc(asked + 1, sizeof *own->ask);
   a->ask = own->ask;
   a->layer = layer;
-  a->tensor = kv_zalloc(layers * asked, sizeof *a->tensor);
+  a->tensor = kv_zalloc(layers * asked + 1, sizeof *a->tensor);
   if (!layer || !own->ask || !a->tensor)
     return kv_no_memory(e, "an asset", layers * asked * sizeof *a->tensor);
   memcpy(layer, of->layer, layers * sizeof *layer);
@@ -50,6 +50,7 @@ static void put(const kv_tensor_ask *ask, const kv_asset *file, int at,
                 kv_asset_own *own) {
   int n = kv_tensors_asked(ask);
   kv_tensor *all = (kv_tensor *)(uintptr_t)own->asset.tensor + at;
+  if (n == 0) return;
   memcpy(own->ask + at, ask, (size_t)n * sizeof *ask);
   if (!file) return;
   own->asset.bytes += file->bytes;

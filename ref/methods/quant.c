@@ -11,6 +11,9 @@
  *   A step attends first, so the newest token is read uncoded.
  *
  * `raw` leaves keys or values uncoded. A coded row is never coded again.
+ * raw_layers leaves whole layers uncoded, and the file of formats= gives layers
+ * formats of their own (ref/parts/by_layer.h). All layers together have at most
+ * 8 codings, one for each side and format.
  * FORMATS.md, Formats by name, has the formats, their arithmetic, their laws
  * and the short forms: int4 is quant:k=int4:v=int4, k8v4 is
  * quant:k=int8:v=int4, e4m3-int4 is quant:k=e4m3:v=int4.
@@ -48,21 +51,33 @@
 
 static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
-/* Resolves a side's settings, for rows of `width` elements. */
-static kv_rc settle(params *o, int side, int width, const kv_named_format *f,
-                    kv_err *e) {
+static bool has_scale(const kv_named_format *f) {
+  return f->format == &kv_format_block && kv_block_scaled(&f->block);
+}
+
+/* KV_REFUSED if a scale of all rows is given, but no layer has such a format.
+ */
+static kv_rc check_scale(const params *o, const kv_by_layer *by, int side,
+                         int n_layers, kv_err *e) {
+  const kv_named_format *f = kv_named_format_at(o->named[side]);
+  if (o->scale[side] == 1) return KV_OK;
+  for (int l = 0; l < n_layers && l <= KV_BY_LAYER; l++)
+    if (has_scale(kv_named_format_at(by->name[side][l]))) return KV_OK;
+  return kv_fail(e, KV_REFUSED,
+                 "quant: %s has no scale of all rows; leave out %s, or choose "
+                 "fp8_e4m3, fp8_e5m2, nvfp4 or nvfp4_4over6",
+                 f->name, side == KEYS ? "k_scale" : "v_scale");
+}
+
+/* Resolves the settings of coding `at`, of a side's rows of `width` elements.
+ */
+static kv_rc settle(params *o, int side, int width, int at,
+                    const kv_named_format *f, kv_err *e) {
   int groups = o->side_groups[side];
-  bool is_block = f->format == &kv_format_block;
-  o->how[side] = (kv_minmax){f->bits, width / groups, f->rule};
-  o->block[side] = f->block;
-  if (o->scale[side] != 1 && !(is_block && kv_block_scaled(&f->block)))
-    return kv_fail(
-        e, KV_REFUSED,
-        "quant: %s has no scale of all rows; leave out %s, or choose "
-        "fp8_e4m3, fp8_e5m2, nvfp4 or nvfp4_4over6",
-        f->name, side == KEYS ? "k_scale" : "v_scale");
-  o->block[side].whole = o->scale[side];
-  if (is_block && groups > 1)
+  o->how[at] = (kv_minmax){f->bits, width / groups, f->rule};
+  o->block[at] = f->block;
+  if (has_scale(f)) o->block[at].whole = o->scale[side];
+  if (f->format == &kv_format_block && groups > 1)
     return kv_fail(e, KV_REFUSED,
                    "quant: %s has blocks of %d elements, so it takes no %d "
                    "groups; leave out groups and %s",
@@ -77,37 +92,62 @@ static kv_rc settle(params *o, int side, int width, const kv_named_format *f,
   return KV_OK;
 }
 
-/* Adds the coding of a side, of rows of `width` elements. */
-static kv_rc add(params *o, int side, int width, kv_needs *needs, kv_err *e) {
+/* Adds the coding of a side, of rows of `width` elements, in a format. */
+static kv_rc add(params *o, int side, int width, int name, kv_needs *needs,
+                 kv_err *e) {
   static const kv_coded_sides sides[] = {KV_KEYS_ONLY, KV_VALUES_ONLY};
-  const kv_named_format *f = kv_named_format_at(o->named[side]);
-  if (o->side_groups[side] == KV_UNSET) o->side_groups[side] = o->groups;
-  o->coding[side] = AS_IT_CAME;
-  if (o->named[side] == RAW) return KV_OK;
-  kv_rc rc = settle(o, side, width, f, e);
-  if (rc) return rc;
-  const void *settings = &o->how[side];
-  if (f->format == &kv_format_block) settings = &o->block[side];
-  o->coding[side] = needs->codings;
+  const kv_named_format *f = kv_named_format_at(name);
+  int at = needs->codings;
+  if (at == KV_MAX_CODINGS)
+    return kv_fail(e, KV_REFUSED,
+                   "quant: keys and values have more than %d formats together; "
+                   "use fewer in formats=",
+                   (int)KV_MAX_CODINGS);
+  kv_rc rc = settle(o, side, width, at, f, e);
+  const void *settings = &o->how[at];
+  if (f->format == &kv_format_block) settings = &o->block[at];
   needs->coding[needs->codings++] = (kv_coding){
       f->format, settings, side == KEYS && o->rope == BEFORE, sides[side]};
-  return KV_OK;
+  return rc;
+}
+
+/* Adds the codings of a side's formats, one for all layers of a format. */
+static kv_rc add_side(params *o, const kv_by_layer *by, int side, int width,
+                      int n_layers, kv_needs *needs, kv_err *e) {
+  const uint8_t *name = by->name[side];
+  kv_rc rc = check_scale(o, by, side, n_layers, e);
+  if (o->side_groups[side] == KV_UNSET) o->side_groups[side] = o->groups;
+  for (int l = 0; !rc && l <= KV_BY_LAYER && l < n_layers; l++) {
+    int before = 0;
+    while (name[before] != name[l]) before++;
+    int at = before < l ? o->coding[side][before] : needs->codings;
+    if (name[l] == RAW) at = AS_IT_CAME;
+    if (before == l && name[l] != RAW)
+      rc = add(o, side, width, name[l], needs, e);
+    o->coding[side][l] = (int8_t)at;
+  }
+  return rc;
 }
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   params *o = p;
-  kv_rc rc = add(o, KEYS, shape->d, needs, e);
-  if (!rc) rc = add(o, VALUES, shape->d_v, needs, e);
+  kv_by_layer by;
+  int n = shape->n_layers;
+  kv_rc rc =
+      kv_by_layer_open("quant", "raw_layers", shape, o->formats.asset,
+                       o->raw_layers, o->named[KEYS], o->named[VALUES], &by, e);
+  if (!rc) rc = add_side(o, &by, KEYS, shape->d, n, needs, e);
+  needs->rope = needs->codings > 0 && o->rope == BEFORE;
+  if (!rc) rc = add_side(o, &by, VALUES, shape->d_v, n, needs, e);
   if (rc) return rc;
   needs->every = 1;
-  needs->rope = o->coding[KEYS] != AS_IT_CAME && o->rope == BEFORE;
   needs->lengths = o->residual == 0;
   needs->slides = needs->chunks = true;
   return KV_OK;
 }
 
 static int coding_of(const kv_at *at, const params *o, int side) {
-  int i = o->coding[side];
+  int i = o->coding[side][kv_by_layer_at(at->layer)];
   return i == AS_IT_CAME ? KV_SAME : kv_coded(at, i);
 }
 

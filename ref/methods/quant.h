@@ -8,6 +8,7 @@
 #include "ref/formats/named.h"
 #include "ref/lane/lane.h"
 #include "ref/lane/params.h"
+#include "ref/parts/by_layer.h"
 
 enum { AFTER, BEFORE };            /* rope */
 enum { KEYS, VALUES, SIDES };      /* of an entry */
@@ -40,11 +41,18 @@ enum { AS_IT_CAME = -1, RAW = 0 }; /* coding of a side, and its name */
                        "scale of all values, likewise", .later = true))        \
   P(CHOICE, rope, "after", "after|before",                                     \
     "code keys after RoPE (LeanKV, QServe) or before it (Atom)")               \
-  P(ONLY,                                                                      \
-    int coding[SIDES]) /* by open: which of its codings, or AS_IT_CAME */      \
-  /* settings of both, by open: of the format token, or of block */            \
-  P(ONLY, kv_minmax how[SIDES])                                                \
-  P(ONLY, kv_blocked block[SIDES])
+  P(TEXT, raw_layers,                                                          \
+    "layers that stay uncoded, such as first2/last2 or 0/4-7; default: none",  \
+    .later = true)                                                             \
+  P(FILE, formats, KV_FILE_OPTIONAL, &kv_by_layer_kind,                        \
+    "formats by layer: a text file, a line \"LAYERS KEYS VALUES\" each, such " \
+    "as 0-3 raw int8; other layers have k and v; default: no file",            \
+    .later = true)                                                             \
+  /* By open: which of its codings, or AS_IT_CAME, by kv_by_layer_at; settings \
+     of each, of the format token or of block. */                              \
+  P(ONLY, int8_t coding[SIDES][KV_BY_LAYER + 1])                               \
+  P(ONLY, kv_minmax how[KV_MAX_CODINGS])                                       \
+  P(ONLY, kv_blocked block[KV_MAX_CODINGS])
 KV_PARAMS(PARAMS);
 
 #endif

@@ -111,7 +111,8 @@ static const char *wrong_file(const kv_method *m, const kv_param *p) {
       if (t->dim[i] < KV_DIM_D_V)
         return "declares a tensor with an unknown dimension";
   }
-  return n ? NULL : "declares no tensor";
+  bool is_text = p->reads && !all;
+  return n || is_text ? NULL : "declares no tensor";
 }
 
 /* Users would expect -b to set a parameter named budget. */

@@ -119,6 +119,10 @@ kv_rc kv_asset_open(const char *path, const kv_asset_kind *kind,
   if (!own) return kv_no_memory(e, "an asset", sizeof *own);
   kv_asset *a = &own->asset;
   kv_rc rc = take(path, kind, t, a, e);
+  if (!rc && !kind->tensors) {
+    rc = kv_asset_lines(path, a, e);
+    goto out;
+  }
   if (!rc) rc = open_one(path, &files, e);
   if (!rc) a->digest = kv_st_digest(files, 0);
   if (!rc) rc = copy_texts(files, a, e);
@@ -126,6 +130,7 @@ kv_rc kv_asset_open(const char *path, const kv_asset_kind *kind,
   if (!rc) rc = check_trace(a, t, prompt_len, e);
   if (!rc) rc = kv_asset_find(files, t, own, e);
   if (!rc) rc = kv_st_damaged(files, e);
+out:
   kv_st_close(files);
   if (rc)
     kv_asset_close(a);

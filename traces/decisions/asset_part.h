@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to asset.c and asset_find.c of this folder: the search for the
- * tensors that a method needs.
+ * Private to asset.c, asset_find.c and asset_lines.c of this folder: the search
+ * for the tensors that a method needs, and files of text.
  */
 #ifndef KV_TRACES_ASSET_PART_H
 #define KV_TRACES_ASSET_PART_H
@@ -17,5 +17,10 @@
  * failure. */
 kv_rc kv_asset_find(const kv_st *files, const kv_trace *t, kv_asset_own *own,
                     kv_err *e);
+
+/* Reads a file of plain text into a->text and a->digest; a->path is set.
+ * KV_INPUT: it cannot be read, or is no short text. KV_RESOURCE: memory. The
+ * caller frees a also after a failure. */
+kv_rc kv_asset_lines(const char *path, kv_asset *a, kv_err *e);
 
 #endif
