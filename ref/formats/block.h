@@ -195,6 +195,21 @@ KV_FN float kv_block_read(const kv_blocked *c, const kv_range *r,
   return c->minimum ? kv_add(x, r->other) : x;
 }
 
+/* Is |x| above the largest number that the block of element i can hold? Only
+ * formats with a scale of the tensor clip; of nvfp4 a block whose scale is the
+ * largest. at: the row's metadata. */
+KV_FN int kv_block_clips(const kv_blocked *c, int width, int i, float x,
+                         const uint8_t *at) {
+  uint32_t top = c->element == KV_ELEMENT_E2M1   ? 7
+                 : c->element == KV_ELEMENT_E4M3 ? 0x7e
+                                                 : 0x7b;
+  int g = i >> c->log;
+  if (!kv_block_scaled(c)) return 0;
+  if (c->scale == KV_SCALE_E4M3 && at[g] != 0x7e) return 0;
+  kv_range r = kv_block_range(c, width, g, at);
+  return kv_float(kv_bits(x) & 0x7fffffffu) > kv_block_read(c, &r, top);
+}
+
 /* --- choosing ------------------------------------------------------------ */
 
 /* How a block is coded. */

@@ -478,6 +478,11 @@ def stored_at(m: Matrix | None, row: int, block: int, blocks: int) -> bytes:
     return b"".join(struct.pack(m[0], v) for v in part)
 
 
+# The largest numbers that formats which clip can hold, of a scale 1.
+LARGEST = {"fp8_e4m3": E4M3[-1], "fp8_e5m2": E5M2[-1]}
+LARGEST |= dict.fromkeys(["nvfp4", "nvfp4_4over6"], E2M1[-1] * E4M3[-1])
+
+
 def folder(where: str, names: list[str]) -> int:
     all_of, same = matrices(where), 0
     for (stage, layer, head), (_, _, codes) in all_of.items():
@@ -493,6 +498,11 @@ def folder(where: str, names: list[str]) -> int:
             x = all_of[side, *at][2][token]
             read = all_of[side + "_read", *at][2][token]
             blocks = (len(x) + n - 1) // n
+            clipped = all_of.get((side + "_clipped", *at))
+            if clipped and row >= 0:
+                most = LARGEST[names[side == "v"]] * WHOLE
+                if clipped[2][row][0] != sum(abs(v) > f32(most) for v in x):
+                    sys.exit(f"{side}_clipped {layer} {head}: token {token}")
             for b in range(blocks if row >= 0 else 0):
                 part = slice(b * n, (b + 1) * n)
                 own = [int(c) for c in codes[row][part]]

@@ -444,10 +444,15 @@ const kv_vectors_stage kv_vectors_stages[KV_V_STAGES] = {
     [KV_V_K_CODES] = {"k_codes", LANE, "7", CODES},
     [KV_V_K_SCALES] = {"k_scales", LANE, "2 7", "%s"},
     [KV_V_K_MINIMA] = {"k_minima", LANE, "2 7", "%s"},
+    [KV_V_K_CLIPPED] = {"k_clipped", LANE, "2",
+                        "how many numbers of each row of k_codes were beyond "
+                        "the largest that its format can hold: 448 s in "
+                        "fp8_e4m3, 57344 s in fp8_e5m2, 2688 s in nvfp4"},
     [KV_V_V_PAGES] = {"v_page_table", LANE, "7", "as k_page_table, of values"},
     [KV_V_V_CODES] = {"v_codes", LANE, "7", "as k_codes, of values"},
     [KV_V_V_SCALES] = {"v_scales", LANE, "7", "as k_scales, of values"},
     [KV_V_V_MINIMA] = {"v_minima", LANE, "7", "as k_minima, of values"},
+    [KV_V_V_CLIPPED] = {"v_clipped", LANE, "2", "as k_clipped, of values"},
     [KV_V_Q_READ] = {"q_read", QUERY, "6",
                      "the step's query, rotated from its own position to the "
                      "last of positions: y1 = fma(-x2, sin, x1 * cos), y2 = "

@@ -162,6 +162,17 @@ static kv_rc json_vectors(manifest *m, kv_json *j, int s, kv_err *e) {
   return rc;
 }
 
+/* Of k_clipped and v_clipped: the sum of all matrices. */
+static void json_sum(const manifest *m, kv_json *j, int s) {
+  int64_t sum = 0;
+  if (s != KV_V_K_CLIPPED && s != KV_V_V_CLIPPED) return;
+  for (int i = 0; i < m->v->n; i++)
+    for (size_t r = 0; m->v->vector[i].stage == s && r < m->v->vector[i].rows;
+         r++)
+      sum += ((const int32_t *)m->v->vector[i].data)[r];
+  kv_json_integer(j, "sum", sum);
+}
+
 static kv_rc json_stage(manifest *m, kv_json *j, int s, kv_err *e) {
   kv_vectors_stage is = kv_vectors_stage_at(m->v, s);
   char rule[KV_VECTORS_RULE];
@@ -173,6 +184,7 @@ static kv_rc json_stage(manifest *m, kv_json *j, int s, kv_err *e) {
   kv_json_text(j, "head_is", is.of);
   kv_json_text(j, "arithmetic", is.rules);
   kv_json_text(j, "rule", rule);
+  json_sum(m, j, s);
   if (!rc) rc = json_vectors(m, j, s, e);
   kv_json_close(j, '}');
   fputc('\n', j->out);

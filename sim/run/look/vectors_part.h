@@ -27,15 +27,18 @@ enum {
   KV_V_ENTRIES,
   KV_V_WEIGHTS,
   KV_V_POSITIONS,
-  /* coded keys and values: page table, codes, scales, minima */
+  /* coded keys and values: page table, codes, scales, minima, how
+     many numbers were clipped */
   KV_V_K_PAGES,
   KV_V_K_CODES,
   KV_V_K_SCALES,
   KV_V_K_MINIMA,
+  KV_V_K_CLIPPED,
   KV_V_V_PAGES,
   KV_V_V_CODES,
   KV_V_V_SCALES,
   KV_V_V_MINIMA,
+  KV_V_V_CLIPPED,
   /* query, keys and values as attention reads them */
   KV_V_Q_READ,
   KV_V_K_READ,
@@ -136,7 +139,7 @@ kv_vectors_stage kv_vectors_stage_at(const kv_vectors *v, int i);
 int kv_vectors_stage_count(const kv_vectors *v);
 /* Writes the full rule of stage i, as in the manifest; for stages of codings,
  * with the rules of each coding's format (kv_format_rules). Asserted to fit. */
-enum { KV_VECTORS_RULE = 2048 };
+enum { KV_VECTORS_RULE = 4096 };
 void kv_vectors_rule(const kv_vectors *v, int i, char out[KV_VECTORS_RULE]);
 /* The matrix's name in its stage, "layers.2.steps.138.heads.0"; returns out. */
 enum { KV_VECTOR_NAME = 80 };

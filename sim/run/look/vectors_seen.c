@@ -8,6 +8,7 @@
 #include "sim/run/look/vectors_part.h"
 
 #include "ref/backend/attend.h"
+#include "ref/formats/block.h"
 #include "ref/ground/arith.h"
 #include "ref/ground/rope.h"
 #include <stdlib.h>
@@ -92,7 +93,8 @@ typedef struct coded {
   const kv_cell_ref *ref;
   const kv_slab *slab;
   uint16_t format;
-  int first; /* stage of the page table; codes, scales, minima follow */
+  int first; /* stage of the page table; codes, scales, minima, and what was
+                clipped follow */
 } coded;
 
 static const char *block_of(const coded *c, int i) {
@@ -113,6 +115,40 @@ static size_t number(const step *s, const coded *c, int32_t *group,
     table[2 * i + 1] = *of - 1;
   }
   return rows;
+}
+
+/* The row that entry i's code was made from. */
+static void original(const step *s, const coded *c, int i, float *row) {
+  const kv_lane *l = s->l;
+  const kv_shape *shape = l->shape;
+  bool key = c->first == KV_V_K_PAGES;
+  size_t width = (size_t)c->slab->width;
+  size_t at = (size_t)l->kv_head * (size_t)shape->n_tokens + l->id[i];
+  const char *from = key ? l->data->k : l->data->v;
+  s->v->cell->plan.kernels->widen(
+      shape->dtype, from + at * width * kv_dtype_size(shape->dtype), width,
+      row);
+  if (c->slab->coding->pre_rope) kv_turn_back(l->turns, l->id[i], row);
+}
+
+/* Counts what formats with a scale of the tensor clip. table: of put_side. */
+static void put_clipped(const step *s, const coded *c, const int32_t *table,
+                        size_t rows) {
+  const kv_coding *coding = c->slab->coding;
+  int width = c->slab->width;
+  if (coding->format != &kv_format_block || !kv_block_scaled(coding->settings))
+    return;
+  float *row = kv_zalloc((size_t)width, sizeof *row);
+  int32_t *n = put(s, c->first + 4, s->l->lane, KV_ST_I32, rows, 1);
+  if (!row) kv_vectors_no_memory(s->v, sizeof *row);
+  for (int i = 0; row && n && i < s->l->n; i++) {
+    if (table[2 * i] < 0) continue;
+    original(s, c, i, row);
+    for (int x = 0; x < width; x++)
+      n[table[2 * i]] += kv_block_clips(coding->settings, width, x, row[x],
+                                        (const uint8_t *)block_of(c, i));
+  }
+  free(row);
 }
 
 static void put_side(const step *s, const coded *c) {
@@ -150,6 +186,7 @@ static void put_side(const step *s, const coded *c) {
                           scale ? scale + at * scales * (size_t)is.bytes : NULL,
                           min ? min + at * minima : NULL);
   }
+  put_clipped(s, c, table, rows);
 }
 
 /* Collects the codes of each format, for the sides that use it. */
