@@ -17,7 +17,7 @@
 /* Zeroed before parsing. */
 typedef struct kv_grade_options {
   kv_cells_options cells; /* first: sim/cli/options_cells.h; one cell */
-  const char *theirs;     /* path of their decisions; always given */
+  const char *theirs;     /* path of their decisions; NULL: outputs alone */
   const char *outputs;    /* path of their outputs; NULL: not graded */
   const char *tie_text, *atol_text, *rtol_text; /* as typed, or NULL */
   double tie; /* >= 0, scores within this share of the cut (the least score
@@ -37,9 +37,11 @@ typedef struct kv_grade_options {
 static const kv_option options[] = {
     KV_OPTIONS_CELL("What to grade"),
     {KV_SLOT_TEXT, "theirs", 0, "FILE", AT(theirs), .use = KV_USE_READ,
-     .must = true, .common = true,
+     .common = true,
      .help = "decisions of the kernel, written like those of `kvreplay run "
-             "--decisions` or kvreplay.decisions (required)"},
+             "--decisions` or kvreplay.decisions. A kernel that decides "
+             "nothing, such as attention over a format, is graded by "
+             "--outputs alone"},
     {KV_SLOT_TEXT, "outputs", 'o', "FILE", AT(outputs), .use = KV_USE_READ,
      .common = true,
      .help = "also its outputs: layers.L.o as `kvreplay run --outputs` writes "
@@ -85,6 +87,9 @@ static const kv_example examples[] = {
     {"kvreplay grade chat.safetensors -m snapkv -b 512 --theirs "
      "mine.safetensors -f junit",
      "one test case per layer, for a CI system"},
+    {"kvreplay grade chat.safetensors -m nvfp4:v_scale=0.01 --outputs "
+     "out.safetensors",
+     "attention over a coded cache: a swapped nibble is wrong at once"},
     {NULL, NULL}};
 
 static const char *const notes[] = {
@@ -132,6 +137,10 @@ static kv_rc grade_options_check(kv_registry *registry, kv_grade_options *o,
   kv_rc rc = tolerance("tie", o->tie_text, 1e-3, &o->tie, e);
   if (!rc) rc = tolerance("atol", o->atol_text, -1, &o->atol, e);
   if (!rc) rc = tolerance("rtol", o->rtol_text, -1, &o->rtol, e);
+  if (!rc && !o->theirs && !o->outputs)
+    rc = kv_fail(e, KV_USAGE,
+                 "grade needs what the kernel did; name --theirs, --outputs or "
+                 "both");
   if (!rc) rc = kv_cells_options_read(registry, &o->cells, e);
   if (!rc && (o->cells.specs.n != 1 || o->cells.budgets.n > 1))
     rc = kv_fail(e, KV_USAGE,
@@ -145,6 +154,7 @@ typedef struct task {
   kv_job of;       /* kernels, database, the cell */
   kv_batch graded; /* the cell with the grading around its method */
   kv_decisions_file *theirs;
+  kv_decisions_file none; /* instead of theirs, where only outputs are graded */
   kv_outputs *outputs;
   kv_grading *grading;
   kv_grade_report report;
@@ -169,7 +179,10 @@ static kv_rc open_theirs(task *s, kv_err *e) {
   const kv_trace *t = s->of.batch->trace;
   int prompt_len = s->of.batch->cell[0].shape.prompt_len;
   kv_outputs_how how = {o->atol, o->rtol, o->lse_base == 1, o->all};
-  kv_rc rc = kv_decisions_open(o->theirs, t, prompt_len, &s->theirs, e);
+  kv_rc rc = KV_OK;
+  s->none = (kv_decisions_file){.path = o->outputs, .name = o->outputs};
+  if (o->theirs)
+    rc = kv_decisions_open(o->theirs, t, prompt_len, &s->theirs, e);
   if (!rc && o->outputs)
     rc = kv_outputs_open(o->outputs, t, prompt_len, &how, &s->outputs, e);
   return rc;
@@ -186,10 +199,14 @@ static kv_rc put_row(task *s, bool *stopped, kv_err *e) {
   return rc ? rc : kv_job_put(&s->of, &b->cell[0].result, false, e);
 }
 
+static const kv_decisions_file *theirs(const task *s) {
+  return s->theirs ? s->theirs : &s->none;
+}
+
 /* Stores a layer's first difference with the row. */
 static kv_rc put_wrong(task *s, int layer, const char *text, kv_err *e) {
   return kv_db_put_theirs(s->of.db, &s->of.batch->cell[0].result,
-                          &s->of.environment, s->theirs->name, layer, text, e);
+                          &s->of.environment, theirs(s)->name, layer, text, e);
 }
 
 static kv_rc put_layer(task *s, int i, kv_err *e) {
@@ -210,7 +227,7 @@ static kv_rc put_layer(task *s, int i, kv_err *e) {
 
 static kv_rc grade(task *s, bool *stopped, kv_err *e) {
   const kv_grade_options *o = &s->options;
-  kv_grade_how what = {.theirs = s->theirs,
+  kv_grade_how what = {.theirs = theirs(s),
                        .outputs = s->outputs,
                        .follow_ours = o->follow == 1,
                        .all = o->all,
@@ -232,10 +249,10 @@ static kv_rc grade(task *s, bool *stopped, kv_err *e) {
 }
 
 static kv_rc report(task *s, kv_err *e) {
-  const kv_decisions_form *d = &s->theirs->form;
+  const kv_decisions_form *d = &theirs(s)->form;
   kv_grade_report *r = &s->report;
   *r = (kv_grade_report){.row = &s->graded.cell[0].result,
-                         .theirs = s->theirs,
+                         .theirs = theirs(s),
                          .tie = s->options.tie,
                          .follow_ours = s->options.follow == 1,
                          .all = s->options.all,

@@ -6,6 +6,10 @@ blocks.py --folder DIR K V compares the codes, scales, minima and rows of
 `kvreplay vectors -m K-V:k_scale=0.003:v_scale=0.003 -f raw`, written to DIR,
 with those of all rows that are coded there, and prints how many.
 
+blocks.py --kernel DIR OUT K V FAULT writes to OUT what attention over these
+formats gives, as a kernel without fault (none) or with another layout (nibbles,
+scales) would.
+
 blocks.py NAME prints tests/blocks/NAME.tsv, one block of elements a line:
 what the case shows, the elements, the stored bytes (scale, minimum, codes) and
 the elements read back, as hexadecimal binary32; the bytes of coding these
@@ -19,7 +23,7 @@ operation on binary32 numbers, rounded to binary32, is the binary32 operation.
 import math
 import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 
 Coded = tuple[bytes, list[float]]
@@ -516,7 +520,64 @@ def folder(where: str, names: list[str]) -> int:
     return same
 
 
+# --- a kernel ---------------------------------------------------------------
+
+
+def dot(a: Iterable[float], b: Iterable[float]) -> float:
+    return math.fsum(x * y for x, y in zip(a, b))
+
+
+def read_rows(name: str, x: list[list[float]], fault: str) -> list[list[float]]:
+    """Rows as a kernel reads them, perhaps with a layout of its own."""
+    n, _, code = FORMATS[name]
+    out = []
+    for row in x:
+        blocks = [code(row[at : at + n]) for at in range(0, len(row), n)]
+        read = [list(numbers) for _, numbers in blocks]
+        if fault == "nibbles":  # high and low ones change places
+            half = [(len(b) + 1) // 2 for b in read]
+            read = [b[m:] + b[:m] for b, m in zip(read, half)]
+        if fault == "scales":  # nvfp4's, neighbours change places
+            f = [E4M3[stored[0]] for stored, _ in blocks]
+            for g in range(len(f) // 2 * 2):
+                read[g] = [v / f[g] * f[g ^ 1] for v in read[g]]
+        out.append([v for b in read for v in b])
+    return out
+
+
+def kernel(where: str, out: str, names: list[str], fault: str) -> None:
+    """Attention over coded rows in binary64, at each decode step; the newest
+    row is read uncoded. Writes what `kvreplay grade --outputs` reads."""
+    with open(f"{where}/manifest.tsv", encoding="ascii") as f:
+        head = dict(word.split("=") for word in f.readline().split()[3:])
+    prompt, heads = int(head["prompt_len"]), int(head["n_heads"])
+    all_of = matrices(where)
+    k, v = (all_of[side, "0", "0"][2] for side in "kv")
+    rows = [read_rows(n, x, fault) for n, x in zip(names, (k, v))]
+    o: list[float] = []
+    for h in range(heads):
+        for t in range(prompt, len(k)):
+            q, keys, values = (
+                all_of["q", "0", str(h)][2][t],
+                [*rows[0][:t], k[t]],
+                [*rows[1][:t], v[t]],
+            )
+            s = [dot(q, key) for key in keys]
+            scale = float.fromhex(head["scale"])
+            p = [math.exp((y - max(s)) * scale) for y in s]
+            o += [dot(p, c) / sum(p) for c in zip(*values)]
+    shape = f"[{heads},{len(k) - prompt},{len(v[0])}]"
+    text = f'{{"layers.0.o":{{"dtype":"F32","shape":{shape},'
+    text += f'"data_offsets":[0,{4 * len(o)}]}}}}'
+    with open(out, "wb") as to:
+        to.write(struct.pack("<Q", len(text)) + text.encode())
+        to.write(struct.pack(f"<{len(o)}f", *o))
+
+
 def main() -> None:
+    if sys.argv[1] == "--kernel":
+        kernel(sys.argv[2], sys.argv[3], sys.argv[4:6], sys.argv[6])
+        return
     if sys.argv[1] == "--folder":
         print(folder(sys.argv[2], sys.argv[3:]), "blocks")
         return

@@ -347,6 +347,7 @@ static void summary(FILE *out, const kv_grade_report *r) {
   int64_t all = 0, of[KV_GRADES];
   for (int k = 0; k < KV_GRADES; k++)
     all += of[k] = grade_count(r, (kv_grade)k);
+  if (all == 0) return;
   fprintf(out, "%s decision%s: %s equal, %s tie%s, %s wrong\n",
           thousands(all, n[KV_GRADES]), all == 1 ? "" : "s",
           thousands(of[0], n[0]), thousands(of[1], n[1]), of[1] == 1 ? "" : "s",

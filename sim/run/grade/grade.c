@@ -475,7 +475,8 @@ static kv_rc can(const kv_cell *c, kv_err *e) {
 
 kv_rc kv_grading_open(kv_cell *c, const kv_grade_how *how, kv_grading **out,
                       kv_err *e) {
-  kv_rc rc = can(c, e);
+  const kv_decisions_form *form = &how->theirs->form;
+  kv_rc rc = form->stores || form->views ? can(c, e) : KV_OK;
   kv_grading *g = rc ? NULL : kv_zalloc(1, sizeof *g);
   if (rc) return rc;
   if (!g) return kv_no_memory(e, "grading", sizeof *g);
@@ -485,8 +486,8 @@ kv_rc kv_grading_open(kv_cell *c, const kv_grade_how *how, kv_grading **out,
                     .outputs = how->outputs,
                     .follow_ours = how->follow_ours,
                     .tie = how->tie,
-                    .stores = how->theirs->form.stores,
-                    .views = how->theirs->form.views,
+                    .stores = form->stores,
+                    .views = form->views,
                     .real = c->plan.method,
                     .own = c->plan,
                     .needs = c->plan.needs,
@@ -517,7 +518,7 @@ kv_rc kv_grading_layers(const kv_grading *g, const kv_graded_layer **out,
       return kv_no_memory(e, "--all", g->layer[i].wrong.used);
     for (int k = 0; k < KV_GRADES; k++) n += g->layer[i].count[k];
   }
-  if (n == 0)
+  if (n == 0 && (g->stores || g->views))
     return kv_fail(e, KV_REFUSED,
                    "%.120s has no decision that %s makes on this trace, so "
                    "there is nothing to grade",

@@ -32,7 +32,9 @@
 
 /* What to grade, and how; file and outputs are borrowed. */
 typedef struct kv_grade_how {
-  const kv_decisions_file *theirs; /* from kv_decisions_open, for this trace */
+  const kv_decisions_file *theirs; /* from kv_decisions_open, for this trace;
+                                      or one without lists, and only outputs
+                                      are compared, of any method */
   kv_outputs *outputs; /* their outputs, compared row by row; or NULL */
   bool follow_ours;    /* the replay continues with ours, not with theirs */
   bool all;            /* keep every wrong decision, not only the first */
