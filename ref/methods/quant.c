@@ -38,14 +38,14 @@
  * of all keys and one of all values (k_scale, v_scale). The arithmetic of these
  * names: ref/formats/block.h.
  *
- * rotate=hadamard multiplies rows by a Hadamard matrix before they are coded,
- * as llama.cpp does for its cache (ggml-org/llama.cpp, pull request 21038), and
- * key_bias subtracts a fixed vector from keys. Models whose keys have a large
- * bias, such as Qwen2.5, waste most of a token's range on it. subtract takes
- * the model's own bias, at no byte, mean the prompt's mean key before RoPE.
- * Both are this project's. scale=head takes the scale of vLLM's formats from
- * the prompt. To the bit: ref/FORMATS.md, Prepared rows, and a scale from the
- * prompt.
+ * rotate=hadamard multiplies rows by a Hadamard matrix before coding, as
+ * llama.cpp does in its cache (ggml-org/llama.cpp, pull request 21038).
+ * key_bias subtracts a fixed vector from keys. Models with a large key bias,
+ * such as Qwen2.5, spend most of a token's range on it. subtract takes the
+ * model's bias, at no byte. mean takes the prompt's mean key before RoPE. No
+ * engine was found that does either. scale=head takes the scale of vLLM's
+ * formats from the prompt. To the bit: ref/FORMATS.md, Prepared rows, and a
+ * scale from the prompt.
  *
  * Family: code. Acts: every step. Needs: rows of codes. Bound: t. Bytes: t (d k
  * + d_v v) / 8 for k and v bits, + 4 for each group of elements. Gather: -.
