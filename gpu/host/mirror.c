@@ -230,12 +230,24 @@ static bool mirror_members(kv_store *s, int i) {
   return true;
 }
 
+/* The lane's own numbers for codings, on a far device; arrive writes them in a
+ * prompt. */
+static void mirror_own(kv_store *s, int i) {
+  const kv_needs *need = &s->plan->needs;
+  bool any = false;
+  for (int c = 0; c < need->codings; c++)
+    any |= need->coding[c].shifted || need->coding[c].own_settings;
+  if (any && !s->device->near && kv_gpu_in_prompt(s))
+    s->device->get(s->mirror[i].own, s->head[i].own, need->lane_state);
+}
+
 static bool mirror_rewriting(kv_store *s, int i) {
   const kv_gpu_lane *l = &s->head[i];
   kv_lane *m = &s->mirror[i];
   size_t t = (size_t)s->plan->shape->n_tokens;
   int slabs = (int)KV_GPU_SLABS(&s->plan->needs);
   if (!m->k) return true;
+  mirror_own(s, i);
   if (pull_lane(s, i, KV_GPU_SAY_K, sizeof *m->k, t, m->k) < 0 ||
       pull_lane(s, i, KV_GPU_SAY_V, sizeof *m->v, t, m->v) < 0 ||
       !hash_log(s, i) || !mirror_members(s, i))

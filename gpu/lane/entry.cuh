@@ -153,6 +153,11 @@ KV_DEVICE kv_gpu_block kv_gpu_block_at(const kv_gpu_slab &s, int32_t b) {
 KV_DEVICE kv_gpu_row kv_gpu_slab_row(const kv_gpu_slab *slab,
                                      const kv_cell_ref &ref) {
   const kv_gpu_slab *s = &slab[ref.format];
+  if (s->restored) {
+    int64_t row = (int64_t)ref.block * s->most + ref.member;
+    return kv_gpu_plain_row((const char *)(s->restored + row * s->width),
+                            KV_F32);
+  }
   kv_gpu_block block = kv_gpu_block_at(*s, ref.block);
   bool coded = s->format != KV_GPU_ROWS;
   kv_gpu_row r =

@@ -10,16 +10,89 @@
 #include "gpu/parts/parts.cuh"
 #include "ref/methods/quant.h"
 
-static __device__ int coding_of(const kv_gpu_at &at, const params *o,
-                                int side) {
-  int i = o->coding[side][kv_by_layer_at(at.layer->layer)];
+/* The index of a side's coding in this layer, or AS_IT_CAME. */
+static __device__ int index_of(const kv_gpu_at &at, int side) {
+  const params *o = (const params *)at.params;
+  return o->coding[side][kv_by_layer_at(at.layer->layer)];
+}
+
+static __device__ int coding_of(const kv_gpu_at &at, int side) {
+  int i = index_of(at, side);
   return i == AS_IT_CAME ? (int)KV_SAME : kv_gpu_coded(at, i);
+}
+
+/* Sum x of the lane's keys before RoPE, in fixed point. */
+static __device__ int64_t sum_of(const kv_gpu_layer &l, const kv_gpu_lane *lane,
+                                 int x) {
+  kv_gpu_pair p = kv_gpu_pair_of(kv_gpu_turned_of(l), l.shape.d, x);
+  int64_t sum = 0;
+  for (int i = 0; i < lane->n; i++) {
+    kv_gpu_row key = kv_gpu_key_row(l, lane, i);
+    const float *turn = kv_gpu_turn_of(l, lane->id[i]);
+    float y = turn ? kv_gpu_back(p, turn, x, kv_gpu_element(key, p.first),
+                                 kv_gpu_element(key, p.second))
+                   : kv_gpu_element(key, x);
+    sum += kv_quant_fix(y);
+  }
+  return sum;
+}
+
+/* Bits of the largest magnitude of a side's prepared rows. */
+static __device__ uint32_t largest(kv_gpu_at &at, kv_gpu_lane *lane, int side) {
+  const kv_gpu_layer &l = *at.layer;
+  bool key = side == KEYS;
+  int width = key ? l.shape.d : l.shape.d_v;
+  int format = coding_of(at, side);
+  const kv_gpu_slab *slab = &(key ? lane->k_slab : lane->v_slab)[format];
+  float *row = KV_GPU_TAKE(at, float, width);
+  uint32_t most = 0;
+  for (int i = 0; i < lane->n; i++) {
+    kv_gpu_prepare_entry(l, lane, i, key, *slab, row);
+    for (int x = kv_thread(); x < width; x += KV_BLOCK) {
+      uint32_t a = kv_bits(row[x]) & 0x7fffffffu;
+      if (a > most) most = a;
+    }
+  }
+  return kv_block_max(most);
+}
+
+static __device__ void arrive(kv_gpu_at &at, kv_gpu_lane *lane, int) {
+  const params *o = (const params *)at.params;
+  const kv_gpu_layer &l = *at.layer;
+  int coding[SIDES] = {index_of(at, KEYS), index_of(at, VALUES)};
+  bool shifts = coding[KEYS] != AS_IT_CAME && o->key_bias != KEEP;
+  bool scales = false;
+  for (int side = 0; side < SIDES; side++)
+    scales |= coding[side] != AS_IT_CAME && o->calibrated[coding[side]];
+  kv_quant_own *own = (kv_quant_own *)kv_gpu_own(at, lane);
+  float *u = (float *)(own + 1);
+  int d = l.shape.d;
+  if (!shifts && !scales) return;
+  bool known = own->known;
+  __syncthreads();
+  if (known) return;
+  for (int x = kv_thread(); shifts && x < d; x += KV_BLOCK)
+    if (o->key_bias == MEAN)
+      u[x] = kv_quant_mean(sum_of(l, lane, x), lane->n);
+    else if (l.k_bias)
+      u[x] = l.k_bias[lane->kv_head * d + x];
+  __syncthreads();
+  for (int side = 0; side < SIDES; side++) {
+    int i = coding[side];
+    if (i == AS_IT_CAME || !o->calibrated[i]) continue;
+    uint32_t most = largest(at, lane, side);
+    if (kv_thread() != 0) continue;
+    own->block[side] = o->block[i];
+    own->block[side].whole = kv_quant_scale(&o->block[i], most);
+  }
+  if (kv_thread() == 0) own->known = 1;
+  __syncthreads();
 }
 
 static __device__ void compress_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   const params *o = (const params *)at.params;
   int32_t *list = KV_GPU_TAKE(at, int32_t, 1);
-  int k = coding_of(at, o, KEYS), v = coding_of(at, o, VALUES);
+  int k = coding_of(at, KEYS), v = coding_of(at, VALUES);
   int end = lane->n - o->residual;
   if (k == KV_SAME && v == KV_SAME) return;
   const kv_cell_ref *side = k == KV_SAME ? lane->v : lane->k;
@@ -30,4 +103,5 @@ static __device__ void compress_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   }
 }
 
-KV_GPU_METHOD(quant, .compress_lane = kv_on_compress_lane<compress_lane>);
+KV_GPU_METHOD(quant, .arrive = kv_on_arrive<arrive>,
+              .compress_lane = kv_on_compress_lane<compress_lane>);

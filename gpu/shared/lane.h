@@ -54,7 +54,18 @@ typedef struct kv_gpu_slab {
   const void *settings; /* the format's parameters; NULL for merged rows */
   int pre_rope;         /* a kv_gpu_turned: how keys that were coded before RoPE
                            are rotated when they are read */
-  size_t size;          /* bytes of a block */
+  /* Of a coding that prepares rows (ref/formats/format.h) by more than
+   * pre_rope: what they are read as, float [cap][most][width], as attention
+   * reads them. NULL: rows are decoded where they are read. A real store would
+   * do that here, too: this array is not charged. */
+  float *restored;
+  int most;           /* rows that a block may have, with `restored` */
+  int rotate;         /* elements of a block of the Hadamard matrix
+                         (ref/formats/hadamard.h); below 2: none */
+  const float *shift; /* [width] u of a shifted coding, in the lane's state;
+                         NULL: not shifted */
+  int pairs;          /* a kv_gpu_turned: how RoPE pairs elements, with shift */
+  size_t size;        /* bytes of a block */
   size_t metadata_size; /* of these, the scales and minima before the codes */
   int width;            /* elements of a row */
   int type;             /* a kv_dtype: of merged rows as stored */
@@ -309,6 +320,8 @@ typedef struct kv_gpu_layer {
                     adds, sum 0: none; NULL: no hook `chunk` */
   float *more_a; /* [n_heads][d_v] its weighted values */
   const float *sinks;  /* [n_heads] learned sinks of the layer; NULL: none */
+  const float *k_bias; /* [n_kv_heads][d] the layer's, with needs.key_bias; else
+                          NULL */
   float *materialised; /* [lanes][T][d_v] values of coded entries in view, fp32;
                           NULL: decoded where they are read */
   float *top, *mass;   /* [n_heads][chunks] maximum and sum of a chunk's weights

@@ -41,6 +41,15 @@
  * of all keys and one of all values (k_scale, v_scale). The arithmetic of these
  * names: ref/formats/block.h.
  *
+ * rotate=hadamard multiplies rows by a Hadamard matrix before coding, as
+ * llama.cpp does in its cache (ggml-org/llama.cpp, pull request 21038).
+ * key_bias subtracts a fixed vector from keys. Models with a large key bias,
+ * such as Qwen2.5, spend most of a token's range on it. subtract takes the
+ * model's bias, at no byte. mean takes the prompt's mean key before RoPE. No
+ * engine was found that does either. scale=head takes the scale of vLLM's
+ * formats from the prompt. To the bit: ref/FORMATS.md, Prepared rows, and a
+ * scale from the prompt.
+ *
  * Family: code. Acts: every step. Needs: rows of codes. Bound: t. Bytes: t (d k
  * + d_v v) / 8 for k and v bits, + 4 for each group of elements. Gather: -.
  * Reduce: -. Sample: everything. Cost: a token is coded once; coded rows are
@@ -48,6 +57,7 @@
  */
 #include "ref/methods/quant.h"
 #include "ref/parts/parts.h"
+#include <string.h>
 
 static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
@@ -77,6 +87,12 @@ static kv_rc settle(params *o, int side, int width, int at,
   o->how[at] = (kv_minmax){f->bits, width / groups, f->rule};
   o->block[at] = f->block;
   if (has_scale(f)) o->block[at].whole = o->scale[side];
+  o->calibrated[at] = o->scaling == HEAD && has_scale(f);
+  if (o->scaling == HEAD && o->scale[side] != 1)
+    return kv_fail(e, KV_REFUSED,
+                   "quant: scale=head takes the scale from the prompt; leave "
+                   "out %s, or scale",
+                   side == KEYS ? "k_scale" : "v_scale");
   if (f->format == &kv_format_block && groups > 1)
     return kv_fail(e, KV_REFUSED,
                    "quant: %s has blocks of %d elements, so it takes no %d "
@@ -107,7 +123,18 @@ static kv_rc add(params *o, int side, int width, int name, kv_needs *needs,
   const void *settings = &o->how[at];
   if (f->format == &kv_format_block) settings = &o->block[at];
   needs->coding[needs->codings++] = (kv_coding){
-      f->format, settings, side == KEYS && o->rope == BEFORE, sides[side]};
+      .format = f->format,
+      .settings = settings,
+      .pre_rope = side == KEYS && o->rope == BEFORE,
+      .sides = sides[side],
+      .rotate = o->rotate == HADAMARD ||
+                o->rotate == (side == KEYS ? ONLY_KEYS : ONLY_VALUES),
+      .shifted = side == KEYS && o->key_bias != KEEP,
+      .shift = side == KEYS && o->key_bias != KEEP ? sizeof(kv_quant_own) : 0,
+      .own_settings = o->calibrated[at],
+      .own_at = o->calibrated[at] ? offsetof(kv_quant_own, block) +
+                                        (size_t)side * sizeof(kv_blocked)
+                                  : 0};
   return rc;
 }
 
@@ -129,6 +156,28 @@ static kv_rc add_side(params *o, const kv_by_layer *by, int side, int width,
   return rc;
 }
 
+static bool calibrates(const params *o, const kv_needs *needs,
+                       kv_coded_sides sides) {
+  for (int i = 0; i < needs->codings; i++)
+    if (needs->coding[i].sides == sides && o->calibrated[i]) return true;
+  return false;
+}
+
+/* What a lane's own numbers need. keys: does any layer code keys? */
+static void add_own(const params *o, int d, bool keys, kv_needs *needs) {
+  int sides =
+      calibrates(o, needs, KV_KEYS_ONLY) + calibrates(o, needs, KV_VALUES_ONLY);
+  size_t u = keys && o->key_bias != KEEP ? (size_t)d * sizeof(float) : 0;
+  size_t held = (size_t)sides * sizeof(float) + (o->key_bias == MEAN ? u : 0);
+  if (!u && !sides) return;
+  needs->rope |= u > 0;
+  needs->key_bias = u && o->key_bias == SUBTRACT;
+  needs->lane_state = sizeof(kv_quant_own) + u;
+  if (held)
+    needs->meta[needs->metas++] = (kv_meta){
+        .name = "mean key, scales", .per = KV_PER_LANE, .bytes = held};
+}
+
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   params *o = p;
   kv_by_layer by;
@@ -137,23 +186,90 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
       kv_by_layer_open("quant", "raw_layers", shape, o->formats.asset,
                        o->raw_layers, o->named[KEYS], o->named[VALUES], &by, e);
   if (!rc) rc = add_side(o, &by, KEYS, shape->d, n, needs, e);
-  needs->rope = needs->codings > 0 && o->rope == BEFORE;
+  bool keys = needs->codings > 0;
+  needs->rope = keys && o->rope == BEFORE;
   if (!rc) rc = add_side(o, &by, VALUES, shape->d_v, n, needs, e);
   if (rc) return rc;
   needs->every = 1;
   needs->lengths = o->residual == 0;
-  needs->slides = needs->chunks = true;
-  return KV_OK;
+  needs->slides = needs->chunks = needs->arrive_in_prompt = true;
+  add_own(o, shape->d, keys, needs);
+  if (o->scaling == GIVEN || calibrates(o, needs, KV_KEYS_ONLY) ||
+      calibrates(o, needs, KV_VALUES_ONLY))
+    return KV_OK;
+  return kv_fail(e, KV_REFUSED,
+                 "quant: neither format has a scale of all rows; leave out "
+                 "scale, or choose fp8_e4m3, fp8_e5m2, nvfp4 or nvfp4_4over6");
 }
 
-static int coding_of(const kv_at *at, const params *o, int side) {
-  int i = o->coding[side][kv_by_layer_at(at->layer)];
+/* The index of a side's coding in this layer, or AS_IT_CAME. */
+static int index_of(const kv_at *at, int side) {
+  const params *o = at->params;
+  return o->coding[side][kv_by_layer_at(at->layer)];
+}
+
+static int coding_of(const kv_at *at, int side) {
+  int i = index_of(at, side);
   return i == AS_IT_CAME ? KV_SAME : kv_coded(at, i);
+}
+
+/* The mean of the lane's keys before RoPE. */
+static void mean_key(const kv_at *at, const kv_lane *lane, float *u) {
+  int d = at->shape->d;
+  int64_t *sum = KV_TAKE(at->work, int64_t, d);
+  float *key = KV_TAKE(at->work, float, d);
+  memset(sum, 0, (size_t)d * sizeof *sum);
+  for (int i = 0; i < lane->n; i++) {
+    kv_lane_key(lane, i, key);
+    kv_turn_back(lane->turns, lane->id[i], key);
+    for (int x = 0; x < d; x++) sum[x] += kv_quant_fix(key[x]);
+  }
+  for (int x = 0; x < d; x++) u[x] = kv_quant_mean(sum[x], lane->n);
+}
+
+/* Bits of the largest magnitude of a side's prepared rows. */
+static uint32_t largest(const kv_at *at, const kv_lane *lane, int side) {
+  int width = side == KEYS ? at->shape->d : at->shape->d_v;
+  const kv_coding *c = &lane->needs->coding[coding_of(at, side) - KV_CODED];
+  float *row = KV_TAKE(at->work, float, width);
+  uint32_t most = 0;
+  for (int i = 0; i < lane->n; i++) {
+    (side == KEYS ? kv_lane_key : kv_lane_value)(lane, i, row);
+    kv_lane_prepare(lane, c, side == KEYS, lane->id[i], row);
+    for (int x = 0; x < width; x++) {
+      uint32_t a = kv_bits_of(row[x]) & 0x7fffffffu;
+      if (a > most) most = a;
+    }
+  }
+  return most;
+}
+
+/* Fills in the lane's own numbers, once. */
+static void arrive(const kv_at *at, kv_lane *lane, int first) {
+  const params *o = at->params;
+  size_t d = (size_t)at->shape->d;
+  (void)first;
+  kv_quant_own *own = kv_own(at, lane);
+  float *u = (float *)(void *)(own + 1);
+  if (!at->needs->lane_state || own->known) return;
+  own->known = 1;
+  bool shifts = index_of(at, KEYS) != AS_IT_CAME && o->key_bias != KEEP;
+  if (shifts && o->key_bias == MEAN)
+    mean_key(at, lane, u);
+  else if (shifts && lane->data->k_bias)
+    memcpy(u, lane->data->k_bias + (size_t)lane->kv_head * d, d * sizeof *u);
+  for (int side = 0; side < SIDES; side++) {
+    int i = index_of(at, side);
+    if (i == AS_IT_CAME || !o->calibrated[i]) continue;
+    own->block[side] = o->block[i];
+    own->block[side].whole =
+        kv_quant_scale(&o->block[i], largest(at, lane, side));
+  }
 }
 
 static void compress_lane(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
-  int k = coding_of(at, o, KEYS), v = coding_of(at, o, VALUES);
+  int k = coding_of(at, KEYS), v = coding_of(at, VALUES);
   int end = lane->n - o->residual;
   if (k == KV_SAME && v == KV_SAME) return;
   const kv_cell_ref *side = k == KV_SAME ? lane->v : lane->k;
@@ -170,5 +286,6 @@ const kv_method kv_method_quant = {
     .paper = "Zhang et al. 2024, Unifying KV Cache Compression for Large "
              "Language Models with LeanKV, arXiv:2412.03131",
     .lossless = "residual=1048576",
+    .arrive = arrive,
     .compress_lane = compress_lane,
 };

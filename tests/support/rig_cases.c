@@ -164,8 +164,7 @@ static float *keep(run *x, float *p) {
 }
 
 /* Numbers from word `from` on: 1.5, 0*14 for fourteen times 0, `eight` for the
- * eight tokens' own. NULL fails unless there are n (0: as many as there are).
- */
+ * eight tokens' own. Fails unless there are n (0: as many as there are). */
 static const float *numbers(run *x, int from, size_t n, const float *eight,
                             size_t of_eight) {
   size_t have = 0;
@@ -214,6 +213,8 @@ static void layer(run *x) { x->c.layer = whole(x, 1); }
 static void scale(run *x) { x->c.scale = (float)number(x->word[1]); }
 static void half(run *x) { x->c.half = true; }
 static void turns(run *x) { x->c.inv_freq = numbers(x, 1, 0, NULL, 0); }
+
+static void biases(run *x) { x->c.k_bias = numbers(x, 1, 0, NULL, 0); }
 
 static size_t rows(const run *x, int heads, int width) {
   return (size_t)heads * (size_t)x->c.n_tokens * (size_t)width;
@@ -685,6 +686,7 @@ static const line given[] = {{"request", 3, 8, request},
                              {"half", 1, 1, half},
                              {"queries", 2, 0, queries},
                              {"turns", 2, 0, turns},
+                             {"biases", 2, 0, biases},
                              {"keys", 2, 0, keys},
                              {"values", 2, 0, values},
                              {"tensor", 5, 0, tensor},
