@@ -64,7 +64,9 @@ KV_DEVICE bool kv_coded_suits(const kv_gpu_layer &l, const kv_gpu_lane *lane,
   kv_cell_ref first = lane->k[base];
   if (first.format < KV_CODED || l.needs.reindex) return false;
   const kv_gpu_slab *slab = &lane->k_slab[first.format];
-  if (slab->format != FORMAT || slab->pre_rope || slab->size % 16) return false;
+  if (slab->format != FORMAT || slab->pre_rope || slab->size % 16 ||
+      slab->prepared)
+    return false;
   const kv_minmax how = *(const kv_minmax *)slab->settings;
   int left = lane->n - base, t = kv_thread(), total;
   x->how = how;

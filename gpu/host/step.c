@@ -82,7 +82,9 @@ void kv_gpu_seq_enter(const kv_store *s, int count, void *stream) {
   s->device->append(stream, &s->layer, count);
   kv_gpu_seq_reserve(s, stream);
   kv_gpu_seq_indexed_enter(s, stream);
-  hook(s, KV_HOOK_arrive, stream);
+  for (int i = 0; i < s->parts; i++)
+    if (kv_gpu_in_prompt(s) || !s->part[i].needs->arrive_in_prompt)
+      hook_of(s, i, KV_HOOK_arrive, stream);
 }
 
 /* Attention. If a view ranks by logits, or observation needs them, all logits

@@ -6,6 +6,7 @@
 #include "gpu/host/indexed.h"
 #include "gpu/host/rebuilt.h"
 #include "gpu/host/tiers.h"
+#include "ref/formats/hadamard.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,17 @@ static const void *settings_of(kv_store *s, const kv_coding *c) {
   return *at;
 }
 
+/* own: the lane's state on the device. key: the slab is for keys. */
+static void take_preparing(const kv_store *s, const kv_coding *c, bool key,
+                           const void *own, kv_gpu_slab *to) {
+  to->prepared = c->rotate || c->shifted;
+  if (c->rotate) to->rotate = kv_hadamard_block(to->width);
+  if (!key || (!c->pre_rope && !c->shifted)) return;
+  to->pairs = s->plan->rope->interleaved ? KV_GPU_INTERLEAVED : KV_GPU_HALVES;
+  if (c->pre_rope) to->pre_rope = to->pairs;
+  if (c->shifted) to->shift = (const void *)((const char *)own + c->shift);
+}
+
 static void take_slab(kv_store *s, const kv_gpu_in_pages *in, kv_gpu_slab *to,
                       const kv_slab *from) {
   const kv_coding *c = from->coding;
@@ -39,9 +51,6 @@ static void take_slab(kv_store *s, const kv_gpu_in_pages *in, kv_gpu_slab *to,
     to->format = s->device->format(c->format->name);
     if (c->format->layered) to->part = from->part, to->parts = from->parts;
     to->settings = settings_of(s, c);
-    if (c->pre_rope)
-      to->pre_rope =
-          s->plan->rope->interleaved ? KV_GPU_INTERLEAVED : KV_GPU_HALVES;
   }
   if (!n) return; /* the coding is for the other side */
   to->free = room(s, n * sizeof *to->free);
@@ -62,8 +71,11 @@ static void take_rewriting(kv_store *s, kv_gpu_lane *l, const kv_lane *m) {
     if (!m->k_slab[f].cap && !m->v_slab[f].cap) continue;
     for (int side = 0; side < KV_SIDES; side++) {
       kv_gpu_in_pages in = kv_gpu_tiers_of(s, l->lane, side, f);
-      take_slab(s, &in, side == KV_SIDE_K ? &l->k_slab[f] : &l->v_slab[f],
-                side == KV_SIDE_K ? &m->k_slab[f] : &m->v_slab[f]);
+      bool key = side == KV_SIDE_K;
+      const kv_slab *from = key ? &m->k_slab[f] : &m->v_slab[f];
+      kv_gpu_slab *to = key ? &l->k_slab[f] : &l->v_slab[f];
+      take_slab(s, &in, to, from);
+      if (from->coding) take_preparing(s, from->coding, key, l->own, to);
     }
   }
 }
@@ -92,8 +104,8 @@ static void take_lane(kv_store *s, int i) {
     l->joined = room(s, t * sizeof *l->joined);
   }
   if (need->future) l->future = room(s, t * sizeof *l->future);
-  take_rewriting(s, l, m);
   if (s->own) l->own = s->own + (size_t)i * s->own_size;
+  take_rewriting(s, l, m);
   if (s->device->near && l->own) { /* read in place */
     free(s->mirror[i].own);
     s->mirror[i].own = l->own;
@@ -112,6 +124,12 @@ static bool any_chunk(const kv_store *s) {
   bool any = false;
   for (int i = 0; i < s->parts; i++) any |= s->hooks[i]->chunk != NULL;
   return any;
+}
+
+/* Bytes of a layer's key biases. */
+static size_t bias_size(const kv_store *s) {
+  const kv_shape *shape = s->plan->shape;
+  return (size_t)shape->n_kv_heads * (size_t)shape->d * sizeof *s->k_bias;
 }
 
 static void take_layer(kv_store *s) {
@@ -148,6 +166,8 @@ static void take_layer(kv_store *s) {
                                   sizeof *l->materialised);
   l->out = room(s, heads * (d_v + 1) * sizeof *l->out);
   s->sinks = room(s, heads * sizeof *s->sinks);
+  if (s->plan->needs.key_bias)
+    s->k_bias = room(s, bias_size(s));
   if (s->plan->needs.message > 0) {
     l->above = room(s, sizeof *l->above + s->plan->needs.message);
     l->message = room(s, sizeof *l->message + s->plan->needs.message);
@@ -516,6 +536,9 @@ static void take_rows(kv_store *s) {
   if (l->sinks)
     s->device->put(s->sinks, s->data->sinks,
                    (size_t)l->shape.n_heads * sizeof *s->sinks);
+  l->k_bias = s->data->k_bias ? s->k_bias : NULL;
+  if (l->k_bias)
+    s->device->put(s->k_bias, s->data->k_bias, bias_size(s));
 }
 
 /* Uploads the layer's own tensors of the method's file; of a layer that it does

@@ -93,6 +93,7 @@ struct kv_store {
   kv_view *view;               /* [heads] */
   int64_t *sums;   /* [heads][stride] the trace's recorded sums, or NULL */
   float *sinks;    /* [heads] on the device: a layer's learned sinks */
+  float *k_bias;   /* [n_kv_heads][d] its key biases, with needs.key_bias */
   float *row;      /* [d + d_v] scratch: a rewritten row to be hashed */
   int32_t *list;   /* [cap_log] scratch: numbers of a report */
   uint32_t *next;  /* [n_tokens] scratch: the same of KV_GPU_SAY_NEXT */

@@ -59,7 +59,8 @@ static bool is_walked(const pairs *p) {
       const kv_coding *c = p->of[side][t];
       int bits, run;
       if (!c->format->in_place ||
-          !c->format->in_place(c->settings, &bits, &run) || c->pre_rope)
+          !c->format->in_place(c->settings, &bits, &run) ||
+          kv_coding_prepares(c))
         return false;
     }
   return true;

@@ -16,6 +16,39 @@ static __device__ int coding_of(const kv_gpu_at &at, const params *o,
   return i == AS_IT_CAME ? (int)KV_SAME : kv_gpu_coded(at, i);
 }
 
+/* Sum x of the lane's keys before RoPE, in fixed point. */
+static __device__ int64_t sum_of(const kv_gpu_layer &l, const kv_gpu_lane *lane,
+                                 int x) {
+  kv_gpu_pair p = kv_gpu_pair_of(kv_gpu_turned_of(l), l.shape.d, x);
+  int64_t sum = 0;
+  for (int i = 0; i < lane->n; i++) {
+    kv_gpu_row key = kv_gpu_key_row(l, lane, i);
+    const float *turn = kv_gpu_turn_of(l, lane->id[i]);
+    float y = turn ? kv_gpu_back(p, turn, x, kv_gpu_element(key, p.first),
+                                 kv_gpu_element(key, p.second))
+                   : kv_gpu_element(key, x);
+    sum += kv_quant_fix(y);
+  }
+  return sum;
+}
+
+static __device__ void arrive(kv_gpu_at &at, kv_gpu_lane *lane, int) {
+  const params *o = (const params *)at.params;
+  const kv_gpu_layer &l = *at.layer;
+  if (o->coding[KEYS] == AS_IT_CAME || o->key_bias == KEEP) return;
+  int32_t *known = (int32_t *)kv_gpu_own(at, lane);
+  float *u = (float *)((char *)known + SHIFT_AT);
+  int d = l.shape.d, was = *known;
+  __syncthreads();
+  for (int x = kv_thread(); !was && x < d; x += KV_BLOCK)
+    if (o->key_bias == MEAN)
+      u[x] = kv_quant_mean(sum_of(l, lane, x), lane->n);
+    else if (l.k_bias)
+      u[x] = l.k_bias[lane->kv_head * d + x];
+  if (kv_thread() == 0) *known = 1;
+  __syncthreads();
+}
+
 static __device__ void compress_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   const params *o = (const params *)at.params;
   int32_t *list = KV_GPU_TAKE(at, int32_t, 1);
@@ -30,4 +63,5 @@ static __device__ void compress_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   }
 }
 
-KV_GPU_METHOD(quant, .compress_lane = kv_on_compress_lane<compress_lane>);
+KV_GPU_METHOD(quant, .arrive = kv_on_arrive<arrive>,
+              .compress_lane = kv_on_compress_lane<compress_lane>);

@@ -54,6 +54,12 @@ typedef struct kv_gpu_slab {
   const void *settings; /* the format's parameters; NULL for merged rows */
   int pre_rope;         /* a kv_gpu_turned: how keys that were coded before RoPE
                            are rotated when they are read */
+  int prepared;         /* 1: rows were shifted, or multiplied by a matrix: */
+  int rotate;         /* elements of a block of the Hadamard matrix by which rows
+                         were multiplied (ref/formats/hadamard.h); 1 or 0: none */
+  const float *shift; /* [width] u of a shifted coding (ref/formats/format.h), in
+                         the lane's state; NULL: not shifted */
+  int pairs;          /* a kv_gpu_turned: how RoPE pairs elements, with shift */
   size_t size;          /* bytes of a block */
   size_t metadata_size; /* of these, the scales and minima before the codes */
   int width;            /* elements of a row */
@@ -309,6 +315,8 @@ typedef struct kv_gpu_layer {
                     adds, sum 0: none; NULL: no hook `chunk` */
   float *more_a; /* [n_heads][d_v] its weighted values */
   const float *sinks;  /* [n_heads] learned sinks of the layer; NULL: none */
+  const float *k_bias; /* [n_kv_heads][d] the layer's, with needs.key_bias; else
+                          NULL */
   float *materialised; /* [lanes][T][d_v] values of coded entries in view, fp32;
                           NULL: decoded where they are read */
   float *top, *mass;   /* [n_heads][chunks] maximum and sum of a chunk's weights

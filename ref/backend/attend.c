@@ -356,7 +356,7 @@ static int name_blocks(const kv_lane *l, const kv_cell_ref *side,
   if (!side || side[i].format < KV_CODED) return 0;
   const kv_slab *s = &slab[side[i].format];
   const kv_format *format = s->coding->format;
-  if (!format->in_place ||
+  if (!format->in_place || kv_coding_prepares(s->coding) ||
       !format->in_place(s->coding->settings, &kind->bits, &kind->run) ||
       !l->kernels->codes_suit(kind->bits, kind->run, s->width))
     return 0;
@@ -367,11 +367,10 @@ static int name_blocks(const kv_lane *l, const kv_cell_ref *side,
   return n;
 }
 
-/* The same for keys, unless they must be rotated. */
+/* The same for keys. */
 static int name_key_blocks(const kv_lane *l, int i, int count,
                            kv_attend_scratch *x, kv_row_kind *kind) {
   if (!coded_key(l, i) || x->materialised.k || l->needs->reindex) return 0;
-  if (l->needs->coding[l->k[i].format - KV_CODED].pre_rope) return 0;
   return name_blocks(l, l->k, l->k_slab, i, count, x, kind);
 }
 

@@ -151,7 +151,8 @@ static void append(kv_store *s, int i, int first, int count, kv_scratch *x) {
   int from = l->n;
   l->room = x->room;
   kv_lane_append(l, first, count);
-  if (!s->plan->method->arrive) return;
+  bool never = s->plan->needs.arrive_in_prompt && l->step > s->shape.prompt_len;
+  if (!s->plan->method->arrive || never) return;
   kv_at at = kv_store_at(s, l->step, x);
   s->plan->method->arrive(&at, l, from);
   kv_store_left(s, l, "arrive");

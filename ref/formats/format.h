@@ -9,11 +9,16 @@
  * The group's bytes are its block, which is held until its last member goes.
  * Decoding reads nothing but the block.
  *
- * With pre_rope, keys are coded as they were before their rotation. The lane
- * rotates a key back before it is encoded and forward after it is decoded, by
- * the RoPE position of the entry's own token (arithmetic 6; nothing rotates at
- * position 0). Formats do not see this, and values are never rotated. The
- * method must set needs.rope.
+ * A coding may prepare its rows (ref/FORMATS.md, Prepared rows). The lane
+ * prepares a row before it is encoded and undoes that after it is decoded;
+ * formats do not see it. In this order:
+ * - pre_rope: a key is rotated back to before RoPE, by the position of the
+ *   entry's own token (arithmetic 6; nothing rotates at position 0);
+ * - shifted: float u[d], which the method keeps in the lane's state, is rotated
+ *   to that position, unless pre_rope, and subtracted from a key;
+ * - rotate: the row is multiplied by a Hadamard matrix
+ *   (ref/formats/hadamard.h).
+ * The first two are for keys alone and need needs.rope.
  *
  * A block of a layered format codes one token in all lanes of a layer: the
  * vector of all heads. kv_recode_token makes it. Each lane holds what the block
@@ -119,7 +124,22 @@ typedef struct kv_coding {
   const void *settings;
   bool pre_rope; /* keys are coded as before their rotation */
   kv_coded_sides sides;
+  bool rotate;
+  bool shifted;
+  size_t shift; /* with shifted: byte offset of u in the method's lane_state */
 } kv_coding;
+
+/* One that rotates and shifts nothing. */
+#define KV_CODING(of_format, of_settings, before_rope, of_sides)               \
+  (kv_coding) {                                                                \
+    .format = of_format, .settings = of_settings, .pre_rope = before_rope,     \
+    .sides = of_sides                                                          \
+  }
+
+/* Does a coding change rows before it encodes them? */
+static inline bool kv_coding_prepares(const kv_coding *c) {
+  return c->pre_rope || c->rotate || c->shifted;
+}
 
 /* May K, or V, be put into it? */
 static inline bool kv_codes_keys(const kv_coding *c) {
@@ -142,7 +162,7 @@ static inline size_t kv_part_begin(size_t bytes, int part, int parts) {
 
 /* Most rows that one recode call of this coding may pass. */
 int kv_coding_members(const kv_coding *c);
-/* Do both have the same format, settings, sides and pre_rope? */
+/* Do both have the same format, settings and sides, and prepare rows alike? */
 bool kv_coding_alike(const kv_coding *a, const kv_coding *b);
 
 /* Format number `index`, in the order of formats.mk; NULL past the end. */

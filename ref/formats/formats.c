@@ -48,7 +48,8 @@ int kv_coding_members(const kv_coding *c) {
 bool kv_coding_alike(const kv_coding *a, const kv_coding *b) {
   if (!a->format || !b->format) return a->format == b->format;
   return a->format == b->format && a->pre_rope == b->pre_rope &&
-         a->sides == b->sides &&
+         a->sides == b->sides && a->rotate == b->rotate &&
+         a->shifted == b->shifted && a->shift == b->shift &&
          memcmp(a->settings, b->settings, a->format->settings_size) == 0;
 }
 

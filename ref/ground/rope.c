@@ -230,3 +230,17 @@ void kv_turn_forth(const kv_turns *turns, uint32_t t, float *key) {
   if (kv_rope_position(turns->rope, t) == 0) return;
   kv_rope_rotate(turns->d, turns->rope->interleaved, sc, key, key);
 }
+
+void kv_turn_add(const kv_turns *turns, uint32_t t, float sign, const float *u,
+                 float *key) {
+  int d = turns->d, wide = turns->rope->interleaved;
+  bool still = kv_rope_position(turns->rope, t) == 0;
+  const float *sc = turns->sc + (size_t)t * (size_t)d;
+  for (int i = 0; i < d / 2; i++) {
+    int a = wide ? 2 * i : i, b = wide ? a + 1 : i + d / 2;
+    float s[2] = {u[a], u[b]};
+    if (!still) kv_rope_rotate(2, 0, sc + 2 * i, s, s);
+    key[a] += sign * s[0];
+    key[b] += sign * s[1];
+  }
+}

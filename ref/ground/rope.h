@@ -64,5 +64,9 @@ void kv_turns_close(kv_turns *t);
  * to rounding; kv_turn_forth to its position. No change at position 0. */
 void kv_turn_back(const kv_turns *turns, uint32_t t, float *key);
 void kv_turn_forth(const kv_turns *turns, uint32_t t, float *key);
+/* key = RN(key + sign * s), where s [d] is u rotated to token t's position and
+ * sign is 1 or -1. */
+void kv_turn_add(const kv_turns *turns, uint32_t t, float sign, const float *u,
+                 float *key);
 
 #endif

@@ -66,6 +66,8 @@ typedef struct kv_layer_data {
                  included; 0: it sees all up to its own */
   const float *sinks; /* [n_heads] one more logit, finite, in each query head's
                          softmax; NULL: none */
+  const float *k_bias; /* [n_kv_heads][d] what the model adds to each key before
+                          RoPE, finite; NULL: nothing, or not recorded */
 } kv_layer_data;
 
 /* The first token that row t of the layer sees; the last is t. */

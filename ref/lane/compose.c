@@ -50,6 +50,7 @@ static bool is_due(const kv_needs *needs, const kv_call *c) {
   bool prompt = c->at.step <= c->at.shape->prompt_len;
   if (c->hook == KV_HOOK_observe)
     return prompt ? needs->prompt_rows > 0 : needs->decode_rows;
+  if (c->hook == KV_HOOK_arrive) return prompt || !needs->arrive_in_prompt;
   if (c->hook == KV_HOOK_publish) return needs->across == KV_DOWN;
   if (c->hook == KV_HOOK_compress_lane || c->hook == KV_HOOK_compress_layer)
     return kv_compression_due(needs, c->at.shape, c->at.step);
@@ -441,13 +442,16 @@ static void add(kv_needs *sum, const kv_needs *b, int queries) {
   sum->host |= b->host;
   sum->reindex |= b->reindex;
   sum->rope |= b->rope;
+  sum->key_bias |= b->key_bias;
   sum->ahead = most(sum->ahead, b->ahead);
   if (b->across == KV_DOWN) {
     sum->across = b->across;
     sum->message = b->message;
   }
-  for (int c = 0; c < b->codings; c++)
-    sum->coding[sum->codings++] = b->coding[c];
+  for (int c = 0; c < b->codings; c++) {
+    sum->coding[sum->codings] = b->coding[c];
+    sum->coding[sum->codings++].shift += KV_COMPOSE_ALIGNED(sum->lane_state);
+  }
   sum->tiers = b->tiers;
   if (sum->changes || b->changes)
     sum->changes = kv_needs_changes(sum) + kv_needs_changes(b);
@@ -457,6 +461,7 @@ static void add(kv_needs *sum, const kv_needs *b, int queries) {
   if (b->work > sum->work) sum->work = b->work;
   sum->slides &= b->slides;
   sum->chunks &= b->chunks;
+  sum->arrive_in_prompt &= b->arrive_in_prompt;
   sum->future |= b->future;
   sum->lengths &= b->lengths;
 }

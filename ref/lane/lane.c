@@ -3,6 +3,7 @@
  * Lanes: memory, append and reading. Bytes are counted in ref/lane/bytes.c.
  */
 #include "ref/lane/lane.h"
+#include "ref/formats/hadamard.h"
 #include "ref/ground/arith.h"
 #include "ref/ground/large.h"
 #include "ref/kernels/kernels.h"
@@ -277,21 +278,51 @@ static void read_row(const kv_lane *l, const kv_cell_ref *r,
                     r->member, out);
 }
 
-/* Is the key of entry i stored before its rotation? */
-static bool is_turned(const kv_lane *l, int i) {
-  int f = l->k ? l->k[i].format : KV_RAW;
-  return f >= KV_CODED && l->needs->coding[f - KV_CODED].pre_rope;
+/* --- prepared rows ------------------------------------------------------ */
+
+static void shift(const kv_lane *l, const kv_coding *c, uint32_t t, float sign,
+                  float *key) {
+  const float *u = (const float *)(const void *)((char *)l->own + c->shift);
+  if (!c->pre_rope)
+    kv_turn_add(l->turns, t, sign, u, key);
+  else
+    for (int i = 0; i < l->shape->d; i++) key[i] += sign * u[i];
 }
+
+void kv_lane_prepare(const kv_lane *l, const kv_coding *c, bool key, uint32_t t,
+                     float *row) {
+  if (key && c->pre_rope) kv_turn_back(l->turns, t, row);
+  if (key && c->shifted) shift(l, c, t, -1, row);
+  if (c->rotate) kv_hadamard(key ? l->shape->d : l->shape->d_v, row);
+}
+
+void kv_lane_restore(const kv_lane *l, const kv_coding *c, bool key, uint32_t t,
+                     float *row) {
+  if (c->rotate) kv_hadamard(key ? l->shape->d : l->shape->d_v, row);
+  if (key && c->shifted) shift(l, c, t, 1, row);
+  if (key && c->pre_rope) kv_turn_forth(l->turns, t, row);
+}
+
+/* Undoes what the coding of entry i, if it has one, did to a row. */
+static void restore(const kv_lane *l, const kv_cell_ref *side, bool key, int i,
+                    float *row) {
+  if (!side || side[i].format < KV_CODED) return;
+  kv_lane_restore(l, &l->needs->coding[side[i].format - KV_CODED], key,
+                  l->id[i], row);
+}
+
+/* --- reading rows ------------------------------------------------------- */
 
 void kv_lane_key(const kv_lane *l, int i, float *out) {
   read_row(l, l->k ? &l->k[i] : NULL, l->k_slab, kv_lane_raw_key(l, l->id[i]),
            l->shape->d, out);
-  if (is_turned(l, i)) kv_turn_forth(l->turns, l->id[i], out);
+  restore(l, l->k, true, i, out);
 }
 
 void kv_lane_value(const kv_lane *l, int i, float *out) {
   read_row(l, l->v ? &l->v[i] : NULL, l->v_slab, kv_lane_raw_value(l, l->id[i]),
            l->shape->d_v, out);
+  restore(l, l->v, false, i, out);
 }
 
 float kv_lane_bias(const kv_lane *l, int i) {

@@ -229,6 +229,13 @@ static inline int kv_class_of(const kv_lane *l, int i) {
   return l->tier ? l->tier[i] : 0;
 }
 
+/* What recode does to the row of an entry of token t before coding c encodes
+ * it, and how reading undoes it: kv_coding. row: [d] of a key, or [d_v]. */
+void kv_lane_prepare(const kv_lane *l, const kv_coding *c, bool key, uint32_t t,
+                     float *row);
+void kv_lane_restore(const kv_lane *l, const kv_coding *c, bool key, uint32_t t,
+                     float *row);
+
 /* --- reading ----------------------------------------------------------- */
 /* Writes K or V of entry i, fp32, into out as attention reads it. With
  * needs.reindex the key is not yet turned to its place (kv_place_row). */
@@ -271,7 +278,7 @@ kv_digest kv_lane_state(const kv_lane *l);
 /* The version of the headers that a method includes. From release 0.1.0 on it
  * rises with every change of these headers except comments
  * (tests/check_abi.sh). A plugin with another number is refused. */
-enum { KV_METHOD_ABI = 25 };
+enum { KV_METHOD_ABI = 26 };
 
 /* --- a method's own part of the lane ----------------------------------- */
 /* Its needs.lane_state bytes. */

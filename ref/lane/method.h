@@ -119,8 +119,9 @@ typedef struct kv_needs {
                       decode step reads of them is fetched first, once for all
                       query heads of a lane (the ledger's `fetched`). */
   bool reindex;    /* entry i is attended at p0 + i (ref/ground/places.h) */
-  bool rope; /* hooks read kv_at.rope or a coding is pre_rope: the trace must
-                hold frequencies */
+  bool rope; /* hooks read kv_at.rope, or a coding is pre_rope or shifted: the
+                trace must hold frequencies */
+  bool key_bias; /* hooks read kv_layer_data.k_bias: the trace must hold it */
   int ahead; /* with rope: row n_tokens of the turns is the mean rotation by 1
                 .. ahead positions */
   kv_lanes lanes; /* a lane for each KV head, or for each query head */
@@ -141,6 +142,7 @@ typedef struct kv_needs {
                    8-byte numbers, one an entry, which move with the entries */
   bool chunks;  /* the prompt may be read in chunks (kv_shape.chunk): the view
                    also serves the rows of later chunks */
+  bool arrive_in_prompt; /* the hook arrive runs only for a prompt's tokens */
   bool future;  /* Compressions read kv_lane.future: the exact mass that each
                    token gets from later decode rows. Only baselines can use it.
                    Refused where rows come one by one, in a session. */

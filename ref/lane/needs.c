@@ -37,6 +37,7 @@ const kv_need kv_need_list[] = {
     ONE(host, BITS, SAME, 0, (1 << KV_MAX_CLASSES) - 1),
     ONE(reindex, BOOL, SAME, 0, 1),
     ONE(rope, BOOL, SAME, 0, 1),
+    ONE(key_bias, BOOL, SAME, 0, 1),
     ONE(ahead, INT, MOST, 0, 1 << 16),
     ONE(lanes, INT, SAME, KV_HEAD, QUERY_HEAD),
     ONE(across, INT, SAME, KV_ALONE, KV_DOWN),
@@ -52,6 +53,7 @@ const kv_need kv_need_list[] = {
     ONE(slides, BOOL, ALL, 0, 1),
     ONE(slid, INT, OWN, 0, 1 << 16),
     ONE(chunks, BOOL, ALL, 0, 1),
+    ONE(arrive_in_prompt, BOOL, ALL, 0, 1),
     ONE(future, BOOL, MOST, 0, 1),
     ONE(lengths, BOOL, ALL, 0, 1),
     {.name = NULL}};
@@ -148,9 +150,10 @@ kv_rc kv_needs_check(const kv_needs *n, kv_err *e) {
   for (const kv_need *f = kv_need_list; !rc && f->name; f++)
     for (int i = 0; !rc && i < used(f, n); i++) rc = check(f, at(f, n, i), e);
   for (int i = 0; !rc && i < n->codings; i++)
-    if (n->coding[i].pre_rope && !n->rope)
+    if ((n->coding[i].pre_rope || n->coding[i].shifted) && !n->rope)
       rc = kv_fail(e, KV_REFUSED,
-                   "needs.coding codes before RoPE, so needs.rope must be set");
+                   "needs.coding codes before RoPE or shifts keys, so "
+                   "needs.rope must be set");
   if (!rc && n->host >> (n->classes > 1 ? n->classes : 0))
     rc = kv_fail(e, KV_REFUSED,
                  "needs.host is %#x but needs.classes is %d; entries in host "

@@ -55,9 +55,9 @@ const char *kv_needs_unlike(const kv_needs *a, const kv_needs *b);
 
 /* Checks what a method's `open` filled in. KV_REFUSED, with a sentence that
  * names the field, if a value is out of range, a coding or a meta is
- * incomplete, or two fields contradict each other: a pre_rope coding without
- * `rope`, `host` or `unread` for a class that does not exist, KV_DOWN with a
- * `message` of 0 bytes, or a message without KV_DOWN. */
+ * incomplete, or two fields contradict each other: a pre_rope or
+ * shifted coding without `rope`, `host` or `unread` for a class that does not
+ * exist, KV_DOWN with a `message` of 0 bytes, or a message without KV_DOWN. */
 kv_rc kv_needs_check(const kv_needs *n, kv_err *e);
 
 /* Widens `wide`, the needs of a store, so that it also serves a layer that

@@ -411,7 +411,7 @@ static void recode_side(kv_lane *l, int n, const int32_t *entry, int format,
       kv_lane_key(l, entry[i], row);
     else
       kv_lane_value(l, entry[i], row);
-    if (key && c->pre_rope) kv_turn_back(l->turns, l->id[entry[i]], row);
+    kv_lane_prepare(l, c, key, l->id[entry[i]], row);
     l->rows[i] = row;
   }
   assert(slab[format].cap > 0 && "needs.coding is for this side");

@@ -88,9 +88,9 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   o->v = (kv_minmax){o->v_bits, o->group, fp16};
   needs->rope = o->rope == BEFORE;
   needs->coding[KEYS] =
-      (kv_coding){&kv_format_channel, &o->k, needs->rope, KV_KEYS_ONLY};
+      KV_CODING(&kv_format_channel, &o->k, needs->rope, KV_KEYS_ONLY);
   needs->coding[VALUES] =
-      (kv_coding){&kv_format_token, &o->v, false, KV_VALUES_ONLY};
+      KV_CODING(&kv_format_token, &o->v, false, KV_VALUES_ONLY);
   needs->work = (size_t)o->group * sizeof(int32_t) + 64;
   return KV_OK;
 }

@@ -38,6 +38,13 @@
  * of all keys and one of all values (k_scale, v_scale). The arithmetic of these
  * names: ref/formats/block.h.
  *
+ * rotate=hadamard multiplies rows by a Hadamard matrix before they are coded,
+ * as llama.cpp does for its cache (ggml-org/llama.cpp, pull request 21038), and
+ * key_bias subtracts a fixed vector from keys. Models whose keys have a large
+ * bias, such as Qwen2.5, waste most of a token's range on it. subtract takes the
+ * model's own bias, at no byte, mean the prompt's mean key before RoPE. Both are
+ * this project's. To the bit: ref/FORMATS.md, Prepared rows.
+ *
  * Family: code. Acts: every step. Needs: rows of codes. Bound: t. Bytes: t (d k
  * + d_v v) / 8 for k and v bits, + 4 for each group of elements. Gather: -.
  * Reduce: -. Sample: everything. Cost: a token is coded once; coded rows are
@@ -45,6 +52,7 @@
  */
 #include "ref/methods/quant.h"
 #include "ref/parts/parts.h"
+#include <string.h>
 
 static const kv_param table[] = {PARAMS(KV_ROW){.name = NULL}};
 
@@ -90,8 +98,27 @@ static kv_rc add(params *o, int side, int width, kv_needs *needs, kv_err *e) {
   if (f->format == &kv_format_block) settings = &o->block[side];
   o->coding[side] = needs->codings;
   needs->coding[needs->codings++] = (kv_coding){
-      f->format, settings, side == KEYS && o->rope == BEFORE, sides[side]};
+      .format = f->format,
+      .settings = settings,
+      .pre_rope = side == KEYS && o->rope == BEFORE,
+      .sides = sides[side],
+      .rotate = o->rotate == HADAMARD ||
+                o->rotate == (side == KEYS ? ONLY_KEYS : ONLY_VALUES),
+      .shifted = side == KEYS && o->key_bias != KEEP,
+      .shift = side == KEYS && o->key_bias != KEEP ? SHIFT_AT : 0};
   return KV_OK;
+}
+
+/* What the shift of keys needs. */
+static void add_shift(const params *o, int d, kv_needs *needs) {
+  size_t u = (size_t)d * sizeof(float);
+  if (o->coding[KEYS] == AS_IT_CAME || o->key_bias == KEEP) return;
+  needs->rope = true;
+  needs->key_bias = o->key_bias == SUBTRACT;
+  needs->lane_state = SHIFT_AT + u;
+  if (o->key_bias == MEAN)
+    needs->meta[needs->metas++] =
+        (kv_meta){.name = "mean key", .per = KV_PER_LANE, .bytes = u};
 }
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
@@ -102,8 +129,39 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   needs->every = 1;
   needs->rope = o->coding[KEYS] != AS_IT_CAME && o->rope == BEFORE;
   needs->lengths = o->residual == 0;
-  needs->slides = needs->chunks = true;
+  needs->slides = needs->chunks = needs->arrive_in_prompt = true;
+  add_shift(o, shape->d, needs);
   return KV_OK;
+}
+
+/* The mean of the lane's keys before RoPE. */
+static void mean_key(const kv_at *at, const kv_lane *lane, float *u) {
+  int d = at->shape->d;
+  int64_t *sum = KV_TAKE(at->work, int64_t, d);
+  float *key = KV_TAKE(at->work, float, d);
+  memset(sum, 0, (size_t)d * sizeof *sum);
+  for (int i = 0; i < lane->n; i++) {
+    kv_lane_key(lane, i, key);
+    kv_turn_back(lane->turns, lane->id[i], key);
+    for (int x = 0; x < d; x++) sum[x] += kv_quant_fix(key[x]);
+  }
+  for (int x = 0; x < d; x++) u[x] = kv_quant_mean(sum[x], lane->n);
+}
+
+/* Keeps what the keys of the lane will be shifted by, once. */
+static void arrive(const kv_at *at, kv_lane *lane, int first) {
+  const params *o = at->params;
+  size_t d = (size_t)at->shape->d;
+  (void)first;
+  if (o->coding[KEYS] == AS_IT_CAME || o->key_bias == KEEP) return;
+  int32_t *known = kv_own(at, lane);
+  float *u = (float *)(void *)((char *)kv_own(at, lane) + SHIFT_AT);
+  if (*known) return;
+  *known = 1;
+  if (o->key_bias == MEAN)
+    mean_key(at, lane, u);
+  else if (lane->data->k_bias)
+    memcpy(u, lane->data->k_bias + (size_t)lane->kv_head * d, d * sizeof *u);
 }
 
 static int coding_of(const kv_at *at, const params *o, int side) {
@@ -130,5 +188,6 @@ const kv_method kv_method_quant = {
     .paper = "Zhang et al. 2024, Unifying KV Cache Compression for Large "
              "Language Models with LeanKV, arXiv:2412.03131",
     .lossless = "residual=1048576",
+    .arrive = arrive,
     .compress_lane = compress_lane,
 };

@@ -10,6 +10,8 @@
 #include "ref/lane/params.h"
 
 enum { AFTER, BEFORE };            /* rope */
+enum { KEEP, SUBTRACT, MEAN };     /* key_bias */
+enum { NONE, HADAMARD, ONLY_KEYS, ONLY_VALUES }; /* rotate */
 enum { KEYS, VALUES, SIDES };      /* of an entry */
 enum { AS_IT_CAME = -1, RAW = 0 }; /* coding of a side, and its name */
 
@@ -40,11 +42,38 @@ enum { AS_IT_CAME = -1, RAW = 0 }; /* coding of a side, and its name */
                        "scale of all values, likewise", .later = true))        \
   P(CHOICE, rope, "after", "after|before",                                     \
     "code keys after RoPE (LeanKV, QServe) or before it (Atom)")               \
+  P(PART, int rotate,                                                          \
+    KV_CHOICE_PARAM("rotate", params, rotate, "none",                          \
+                    "none|hadamard|keys|values",                               \
+                    "multiply rows by a Hadamard matrix before coding: both "  \
+                    "sides, or only one",                                      \
+                    .later = true))                                            \
+  P(PART, int key_bias,                                                        \
+    KV_CHOICE_PARAM("key_bias", params, key_bias, "keep",                      \
+                    "keep|subtract|mean",                                      \
+                    "subtract before coding keys: the model's key bias, "      \
+                    "which the trace must hold, or the prompt's mean key",     \
+                    .later = true))                                            \
   P(ONLY,                                                                      \
     int coding[SIDES]) /* by open: which of its codings, or AS_IT_CAME */      \
   /* settings of both, by open: of the format token, or of block */            \
   P(ONLY, kv_minmax how[SIDES])                                                \
   P(ONLY, kv_blocked block[SIDES])
 KV_PARAMS(PARAMS);
+
+/* A lane's state with key_bias: an int32_t, 1 once u is known, and at this byte
+ * u, float[d] (ref/FORMATS.md, Prepared rows). */
+enum { SHIFT_AT = 16 };
+
+/* key_bias=mean: an element of a key before RoPE in fixed point; the mean of n
+ * of these. */
+KV_FN int64_t kv_quant_fix(float x) {
+  x = x > -65536 ? x : -65536;
+  x = x < 65536 ? x : 65536;
+  return kv_fix(kv_mul(x, 0x1p-16f));
+}
+KV_FN float kv_quant_mean(int64_t sum, int n) {
+  return kv_div(kv_mul(kv_from_int64(sum), 0x1p-24f), (float)n);
+}
 
 #endif

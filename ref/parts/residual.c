@@ -63,10 +63,10 @@ static void fill_in(const kv_shape *s, kv_residual *o, int compressions,
   needs->codings = all || o->kept ? KV_RESIDUAL_CODINGS : KV_CODED_REFERENCE;
   for (int i = 0; i < needs->codings; i++)
     needs->coding[i] =
-        (kv_coding){&kv_format_delta, &o->how[i], true, KV_BOTH_SIDES};
+        KV_CODING(&kv_format_delta, &o->how[i], true, KV_BOTH_SIDES);
   if (o->kept)
     needs->coding[KV_CODED_KEPT] =
-        (kv_coding){&kv_format_token, &o->four, false, KV_BOTH_SIDES};
+        KV_CODING(&kv_format_token, &o->four, false, KV_BOTH_SIDES);
   o->most = most_references(s, o, compressions);
   needs->work = kv_latents_work(s, &o->by, o->most);
 }

@@ -56,7 +56,7 @@ static void add_side(kv_tiers *t, int asked, int side, int width,
   *how = (kv_minmax){bits, width / t->groups[asked][side], KV_RULE_UNROUNDED};
   *coding = needs->codings;
   needs->coding[needs->codings++] =
-      (kv_coding){&kv_format_token, how, false, sides[side]};
+      KV_CODING(&kv_format_token, how, false, sides[side]);
 }
 
 static void add(const kv_shape *shape, kv_tiers *t, int asked,

@@ -20,8 +20,8 @@ static kv_rc mad_open(const kv_shape *shape, void *params, kv_needs *needs,
   needs->classes = MAD_CLASSES;
   needs->codings = 2;
   needs->coding[0] =
-      (kv_coding){&kv_format_channel, &four, false, KV_BOTH_SIDES};
-  needs->coding[1] = (kv_coding){&kv_format_token, &two, false, KV_BOTH_SIDES};
+      KV_CODING(&kv_format_channel, &four, false, KV_BOTH_SIDES);
+  needs->coding[1] = KV_CODING(&kv_format_token, &two, false, KV_BOTH_SIDES);
   return KV_OK;
 }
 

@@ -12,10 +12,11 @@ import subprocess
 import numpy as np
 import torch
 import transformers
-from shared import LINES, at, digests, kvtrace, lines, record, saved
+from shared import LINES, at, digests, kvreplay, kvtrace, lines, record, saved
 from shared import trace
 
 import hf_models as hf
+from kvreplay.evaluate.attend import Model
 from kvreplay.hf import load
 from kvreplay.hf.model import decoder_of
 from kvreplay.hf.rope import turned
@@ -23,6 +24,7 @@ from kvreplay.record import attention, latent
 from kvreplay.record.layers import Layers
 from kvreplay.record.request import Request
 from kvreplay.record.write import record as write
+from kvreplay.session import Session, SessionError
 from kvreplay.trace import read_trace
 
 attention.ROWS = latent.ROWS = 24  # several pieces of the 64 tokens
@@ -131,6 +133,41 @@ def check_models():
             assert (0 in t.windows) == (name != "Mistral")
 
 
+def check_key_bias():
+    """Without weights a key is the bias alone, rotated. A session gets it, and
+    codes what is left, nothing, without loss. Normalised keys have none."""
+    for name, config in ("Qwen2", {}), ("Phi", dict(partial_rotary_factor=0.5)):
+        model = made(name, config)
+        with torch.no_grad():
+            for key, x in model.named_parameters():
+                if "k_proj" in key:
+                    x.normal_() if "bias" in key else x.zero_()
+        t = recorded(model, name + "_bias")
+        assert t.version == "1" and not t.metadata.get("left")
+        for l in t.layers:
+            want = np.stack([turned(x[None].repeat(t.n_tokens, 0), t.inv_freq,
+                                    False, range(t.n_tokens))
+                             for x in t.k_bias(l)])
+            assert abs(t.k(l) - want).max() < 1e-5, (name, l)
+        apart = []
+        for bias in "keep", "subtract":
+            spec = f"quant:k=int2:v=raw:key_bias={bias}"
+            said = subprocess.run(
+                [kvreplay, "run", t.path, "-q", "-m", spec, "-f", "jsonl"],
+                capture_output=True, text=True, check=True)  # fmt: skip
+            apart.append(json.loads(said.stdout)["output.rel_l2.mean"])
+        assert apart[1] < 1e-5 < 0.01 < apart[0], apart
+        shape = Model(model).shape_of(64)
+        with Session(spec, prompt_len=50, **shape) as session:
+            assert session.lanes == t.n_kv_heads
+    other = Model(made("Qwen3", {}))
+    try:
+        Session(spec, prompt_len=50, **other.shape_of(64))
+        raise AssertionError("a model without a bias")
+    except SessionError as e:
+        assert "layers.L.k_bias" in str(e), e
+
+
 def check_latent():
     """In latent form: DeepSeek-V3's 1,152 bytes per token are 2 * (32 + 8)
     here. --expanded gives version 1, as before."""
@@ -216,6 +253,7 @@ def check_greedy():
 
 if __name__ == "__main__":
     check_models()
+    check_key_bias()
     check_latent()
     check_command()
     check_greedy()

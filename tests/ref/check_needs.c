@@ -25,7 +25,7 @@ static kv_needs full(void) {
   n.columns = KV_MAX_COLUMNS;
   n.codings = KV_MAX_CODINGS;
   for (int i = 0; i < KV_MAX_CODINGS; i++)
-    n.coding[i] = (kv_coding){&kv_format_token, &sixteen, false, KV_BOTH_SIDES};
+    n.coding[i] = KV_CODING(&kv_format_token, &sixteen, false, KV_BOTH_SIDES);
   n.metas = KV_MAX_META;
   for (int i = 0; i < KV_MAX_META; i++)
     n.meta[i] = (kv_meta){.per = KV_PER_ENTRY, .bytes = 8};

@@ -228,8 +228,8 @@ static void coded_again(const kv_coding *coding, int rows) {
 
 TEST(full_slabs) {
   static const kv_minmax row = {2, D, 0}, rows = {2, 5, 0};
-  coded_again(&(kv_coding){&kv_format_token, &row, false, KV_BOTH_SIDES}, 1);
-  coded_again(&(kv_coding){&kv_format_channel, &rows, false, KV_BOTH_SIDES}, 5);
+  coded_again(&KV_CODING(&kv_format_token, &row, false, KV_BOTH_SIDES), 1);
+  coded_again(&KV_CODING(&kv_format_channel, &rows, false, KV_BOTH_SIDES), 5);
 }
 
 static void of_key_to_value_side(rig *r) {
@@ -242,7 +242,7 @@ TEST(one_side) {
   static const kv_minmax row = {2, D, 0};
   rig r;
   for (int sides = KV_BOTH_SIDES; sides <= KV_VALUES_ONLY; sides++) {
-    kv_coding c = {&kv_format_token, &row, false, (kv_coded_sides)sides};
+    kv_coding c = KV_CODING(&kv_format_token, &row, false, (kv_coded_sides)sides);
     begin_with(&r, &(kv_needs){.codings = 1, .coding = {c}});
     const kv_slab *k = &r.lane.k_slab[KV_CODED];
     const kv_slab *v = &r.lane.v_slab[KV_CODED];

@@ -102,7 +102,8 @@ static void give_data(rig *r) {
                             .k = c->half ? (const void *)r->k : c->k,
                             .v = c->half ? (const void *)r->v : c->v,
                             .q_dtype = KV_F32,
-                            .n_rows = c->n_tokens};
+                            .n_rows = c->n_tokens,
+                            .k_bias = c->k_bias};
   r->rope = (kv_rope){c->positions, c->inv_freq, c->interleaved};
 }
 
@@ -255,6 +256,8 @@ static rig *open(const rig_case *c, const char *spec, rig *above,
   good(r->plan.method->open(&r->shape, r->spec.params, &r->plan.needs, &e), &e);
   if ((r->plan.needs.reindex || r->plan.needs.rope) && !c->inv_freq)
     fail_msg("%s: the case has no inv_freq", spec);
+  if (r->plan.needs.key_bias && !c->k_bias)
+    fail_msg("%s: the case has no k_bias", spec);
   const kv_plan *plan = &r->plan;
   r->above = above;
   if (above)

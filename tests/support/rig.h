@@ -26,6 +26,7 @@ typedef struct rig_case {
   const float *q, *k, *v; /* [heads][n_tokens][d]; k and v of kv_heads, v of
                              d_v elements */
   const float *inv_freq;  /* [d/2], or NULL: no rotation recorded */
+  const float *k_bias;    /* [kv_heads][d] of the model, or NULL */
   bool half;              /* k and v are held as F16, not F32 */
   const kv_asset *asset;  /* the contents of the method's file, or NULL */
   const kv_asset *scores; /* .. and its file of scores (score=file), or NULL */

@@ -215,6 +215,11 @@ static void scale(run *x) { x->c.scale = (float)number(x->word[1]); }
 static void half(run *x) { x->c.half = true; }
 static void turns(run *x) { x->c.inv_freq = numbers(x, 1, 0, NULL, 0); }
 
+static void biases(run *x) {
+  size_t n = (size_t)x->c.kv_heads * (size_t)x->c.d;
+  x->c.k_bias = numbers(x, 1, n, NULL, 0);
+}
+
 static size_t rows(const run *x, int heads, int width) {
   return (size_t)heads * (size_t)x->c.n_tokens * (size_t)width;
 }
@@ -685,6 +690,7 @@ static const line given[] = {{"request", 3, 8, request},
                              {"half", 1, 1, half},
                              {"queries", 2, 0, queries},
                              {"turns", 2, 0, turns},
+                             {"biases", 2, 0, biases},
                              {"keys", 2, 0, keys},
                              {"values", 2, 0, values},
                              {"tensor", 5, 0, tensor},

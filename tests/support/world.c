@@ -48,7 +48,7 @@ void world_open(world *w, int kv, int group, kv_lanes lanes, int lane,
   if (!merges) {
     w->needs.codings = 1;
     w->needs.coding[0] =
-        (kv_coding){&kv_format_token, &settings, false, KV_BOTH_SIDES};
+        KV_CODING(&kv_format_token, &settings, false, KV_BOTH_SIDES);
   }
   w->q = floats((size_t)(kv * group * T * D));
   w->k = floats((size_t)(kv * T * D));

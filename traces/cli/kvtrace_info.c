@@ -66,10 +66,11 @@ static json_t *layers_of(const kv_trace *t) {
   for (int i = 0; i < t->n_layers; i++) {
     const kv_recorded *r = &t->layer[i];
     json_array_append_new(
-        list, json_pack("{s:i,s:i,s:b,s:b,s:i,s:b}", "layer", r->data.layer,
+        list, json_pack("{s:i,s:i,s:b,s:b,s:i,s:b,s:b}", "layer", r->data.layer,
                         "rows", r->data.n_rows, "o", r->o != NULL, "colsum",
                         r->data.colsum != NULL, "window", r->data.window,
-                        "sinks", r->data.sinks != NULL));
+                        "sinks", r->data.sinks != NULL, "k_bias",
+                        r->data.k_bias != NULL));
   }
   return list;
 }
@@ -189,11 +190,17 @@ static void print_windows(const kv_trace *t) {
   printf(" tokens in %d of %d recorded layers\n", n, t->n_layers);
 }
 
-static void print_sinks(const kv_trace *t) {
-  int n = 0;
-  for (int i = 0; i < t->n_layers; i++) n += t->layer[i].data.sinks != NULL;
-  if (n)
-    printf("%-10s learned, in %d of %d recorded layers\n", "sinks", n,
+static void print_learned(const kv_trace *t) {
+  int sinks = 0, bias = 0;
+  for (int i = 0; i < t->n_layers; i++) {
+    sinks += t->layer[i].data.sinks != NULL;
+    bias += t->layer[i].data.k_bias != NULL;
+  }
+  if (sinks)
+    printf("%-10s learned, in %d of %d recorded layers\n", "sinks", sinks,
+           t->n_layers);
+  if (bias)
+    printf("%-10s of keys, in %d of %d recorded layers\n", "bias", bias,
            t->n_layers);
 }
 
@@ -221,7 +228,7 @@ static void print_table(const kv_trace *t, const task *s) {
                                : "half",
          t->windowed_inv_freq ? "; other frequencies in windowed layers" : "");
   print_windows(t);
-  print_sinks(t);
+  print_learned(t);
   printf("%-10s %d answers, %d segments\n", "marks", t->n_answers,
          t->n_segments);
   line("answer by", kv_trace_answer_by(t));

@@ -38,8 +38,9 @@ static fate fate_of(const job *w, const kv_st_tensor *x, int *layer) {
   const char *part;
   *layer = kv_trace_part(w->c->from, x->name, &part);
   if (*layer < 0) return CARRY;
-  if (strchr("qkv", part[0])) return ROUND;
-  if (w->c->changed == 0 || !strcmp(part, "rows") || !strcmp(part, "sinks"))
+  if (strchr("qkv", part[0]) && !part[1]) return ROUND;
+  if (w->c->changed == 0 || !strcmp(part, "rows") || !strcmp(part, "sinks") ||
+      !strcmp(part, "k_bias"))
     return CARRY;
   if (strcmp(part, "o") == 0) return LEAVE;
   return kv_colsum_can(w->c->from, *layer) ? SUMS : LEAVE;

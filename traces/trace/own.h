@@ -27,6 +27,7 @@ struct kv_trace_own {
   float *windowed_inv_freq; /* the same */
   uint8_t *windowed;        /* [the model's layers], or NULL */
   float **sinks; /* [n_layers] of [n_heads]; NULL if a layer has none */
+  float **k_bias; /* [n_layers] of [n_kv_heads][d]; the same */
 };
 
 /* Functions that read the trace's files. Defined in traces/decisions/asset.c,

@@ -13,8 +13,8 @@
 
 enum { NAMED = 4 }; /* most tensors that a sentence names */
 
-static const char *const parts[] = {"q",    "k",      "v",     "o",
-                                    "rows", "colsum", "sinks", NULL};
+static const char *const parts[] = {"q",      "k",     "v",      "o", "rows",
+                                    "colsum", "sinks", "k_bias", NULL};
 static const char *const alone[] = {"tokens", "positions", "rope.inv_freq",
                                     "rope.inv_freq.windowed", NULL};
 

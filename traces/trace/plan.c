@@ -69,6 +69,7 @@ kv_rc kv_plan_of_trace(const kv_trace *t, kv_plan *out, kv_err *e) {
                    .frequencies =
                        (t->rope.inv_freq != NULL) + (t->windowed_inv_freq != 0),
                    .sinks = t->layer[0].data.sinks != NULL,
+                   .k_bias = t->layer[0].data.k_bias != NULL,
                    .tokens = t->tokens != NULL,
                    .positions = t->rope.positions != NULL};
   kv_rc rc = make_layers(t->n_layers, out, e);
@@ -122,6 +123,8 @@ static void add_layer(const kv_plan *p, const kv_plan_layer *l,
     out->sums += heads * s->prompt_len * (int64_t)sizeof(int64_t);
   if (first || l->rows) out->rest += rows * (int64_t)sizeof(int32_t);
   if (p->sinks) out->rest += heads * (int64_t)sizeof(float);
+  if (p->k_bias)
+    out->rest += (int64_t)s->n_kv_heads * s->d * (int64_t)sizeof(float);
 }
 
 kv_rc kv_plan_cost(const kv_plan *p, const kv_keep *keep, kv_cost *out,

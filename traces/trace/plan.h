@@ -36,6 +36,7 @@ typedef struct kv_plan {
   kv_plan_layer *layer; /* [n] in the order of the model */
   int frequencies;      /* tensors of RoPE's frequencies: 0, 1 or 2 */
   bool sinks;           /* a logit a head and layer, F32 */
+  bool k_bias;          /* d numbers a KV head and layer, F32 */
   bool tokens;          /* token ids are recorded */
   bool positions;       /* positions are recorded */
 } kv_plan;

@@ -263,11 +263,30 @@ static kv_rc read_colsum(kv_trace *t, kv_recorded *r, kv_err *e) {
   return rc;
 }
 
+static kv_rc read_k_bias(kv_trace *t, int i, kv_err *e) {
+  const kv_shape *p = &t->shape;
+  char name[KV_TENSOR_NAME];
+  const kv_st_tensor *y = find(t, t->layer[i].data.layer, "k_bias", name);
+  if (!y) return KV_OK;
+  const uint64_t want[2] = {(uint64_t)p->n_kv_heads, (uint64_t)p->d};
+  if (y->dtype != KV_ST_F32) return kv_trace_tell(t, name, "must be F32", e);
+  kv_rc rc = expect(t, y, 2, want, e);
+  float *own = rc ? NULL : malloc((size_t)y->bytes);
+  if (!own) return rc ? rc : kv_no_memory(e, name, (size_t)y->bytes);
+  t->own->k_bias[i] = own;
+  t->layer[i].data.k_bias = own;
+  memcpy(own, y->data, (size_t)y->bytes);
+  for (uint64_t x = 0; x < want[0] * want[1]; x++)
+    if (!kv_finite(own[x])) return kv_trace_tell(t, name, "holds NaN or Inf", e);
+  return KV_OK;
+}
+
 static kv_rc read_layers(kv_trace *t, int n, const int *list, kv_err *e) {
   t->layer = calloc((size_t)n, sizeof *t->layer);
   t->own->rows = calloc((size_t)n, sizeof *t->own->rows);
   t->own->sinks = calloc((size_t)n, sizeof *t->own->sinks);
-  if (!t->layer || !t->own->rows || !t->own->sinks)
+  t->own->k_bias = calloc((size_t)n, sizeof *t->own->k_bias);
+  if (!t->layer || !t->own->rows || !t->own->sinks || !t->own->k_bias)
     return kv_no_memory(e, "the layers", 0);
   t->n_layers = n;
   kv_rc rc = KV_OK;
@@ -278,6 +297,7 @@ static kv_rc read_layers(kv_trace *t, int n, const int *list, kv_err *e) {
     if (!rc) rc = read_o(t, &t->layer[i], e);
     if (!rc) rc = read_colsum(t, &t->layer[i], e);
     if (!rc) rc = kv_variant_sinks(t, i, e);
+    if (!rc) rc = read_k_bias(t, i, e);
   }
   return rc;
 }
@@ -358,10 +378,12 @@ void kv_trace_close(kv_trace *t) {
   struct kv_trace_own *w = t->own;
   for (int i = 0; w && w->rows && i < t->n_layers; i++) free(w->rows[i]);
   for (int i = 0; w && w->sinks && i < t->n_layers; i++) free(w->sinks[i]);
+  for (int i = 0; w && w->k_bias && i < t->n_layers; i++) free(w->k_bias[i]);
   if (w) {
     kv_st_close(w->files);
     free(w->rows);
     free(w->sinks);
+    free(w->k_bias);
     free(w->tokens);
     free(w->positions);
     free(w->inv_freq);

@@ -79,7 +79,8 @@ kv_rc kv_trace_identity(const kv_trace *t, kv_digest *out, kv_err *e);
 kv_rc kv_trace_request(const kv_trace *t, kv_digest *out, kv_err *e);
 
 /* Which tensor of the format `name` is. For a recorded layer's tensor: returns
- * its index i, and *part is "q", "k", "v", "o", "rows", "colsum" or "sinks".
+ * its index i, and *part is "q", "k", "v", "o", "rows", "colsum", "sinks" or
+ * "k_bias".
  * Else -1; *part is "tokens", "positions", "rope.inv_freq" or
  * "rope.inv_freq.windowed", or NULL: the format has no such tensor. */
 int kv_trace_part(const kv_trace *t, const char *name, const char **part);

@@ -17,7 +17,7 @@ from .programs import beside, library
 if TYPE_CHECKING:
     from .container import Array
 
-ABI = 4
+ABI = 5
 DTYPES = {"f16": 0, "bf16": 1, "f32": 2}
 NAMES = {"float16": "f16", "uint16": "bf16", "float32": "f32"}  # numpy's names
 _NUMPY = {np.dtype(x): DTYPES[y] for x, y in NAMES.items()}
@@ -55,6 +55,7 @@ class Shape(c.Structure):
         ("window", c.c_void_p),
         ("sinks", c.c_void_p),
         ("inv_freq_windowed", c.c_void_p),
+        ("k_bias", c.c_void_p),
     ]
 
 

@@ -35,7 +35,8 @@ _KNOWN = {"attn.scale", "attn.latent", "attn.sliding_window", "attn.softcap",
           "kv.shared", "rope.layout", "rope.scale"}
 _ADDED = {"attn.softcap", "attn.sliding_window", "attn.sinks"}
 _SECOND = {*_ADDED, "kv.shared"}
-_FREE = "inv_freq", "windowed", "sinks"  # always float32, whatever the dtype
+# Always float32, whatever the dtype.
+_FREE = "inv_freq", "windowed", "sinks", "k_bias"
 
 
 class Trace:
@@ -99,7 +100,8 @@ class Trace:
 
     def layer(self, layer: int) -> dict[str, Array]:
         """What is recorded of a layer, by name, mapped; bfloat16 as uint16."""
-        at, parts = f"layers.{layer}.", (*"qkvo", "rows", "colsum", "sinks")
+        at, parts = f"layers.{layer}.", (
+            *"qkvo", "rows", "colsum", "sinks", "k_bias")
         return {x: array(self._tensors[at + x]) for x in parts
                 if at + x in self._tensors}
 
@@ -133,6 +135,11 @@ class Trace:
         """A logit added to each head's denominator, float32 [n_heads]."""
         second = self.version == "2"  # version 1 ignores the tensor
         return self._get(f"layers.{layer}.sinks") if second else None
+
+    def k_bias(self, layer: int) -> Optional[Array]:
+        """What the model adds to each key before RoPE, float32 [n_kv_heads,
+        head_dim]."""
+        return self._get(f"layers.{layer}.k_bias")
 
     @functools.cached_property
     def identity(self) -> str:
@@ -201,6 +208,7 @@ class Trace:
         self._get(at + "q", FLOATS.values(), heads, *of, d, needed=True)
         self._get(at + "o", FLOATS.values(), heads, *of, self.value_dim)
         self._get(at + "colsum", ["I64"], heads, self.prompt_len)
+        self._get(at + "k_bias", ["F32"], self.n_kv_heads, d)
         if self.version == "2":
             self._get(at + "sinks", ["F32"], heads)
         rows = self._get(at + "rows", ["I32"], *of)
@@ -259,7 +267,7 @@ def write_trace(path: str | os.PathLike[str],
                 positions: Any = None, inv_freq: Any = None,
                 metadata: Any = (), windowed_inv_freq: Any = None) -> None:
     """Writes {number: {"q": [heads, tokens, d], "k":, "v":}} as one file. A
-    layer can also have "o", "rows", "colsum" and "sinks", as t.layer(number)
+    layer can also have "o", "rows", "colsum", "sinks" and "k_bias", as t.layer(number)
     does. dtype: f16, bf16 or f32; None: that of the arrays (uint16: bfloat16).
     metadata: attn.scale (default d^-0.5), n_layers of the model, rope.layout,
     answers and so on. The trace is of version 2 only if it needs to be, for
@@ -275,9 +283,10 @@ def write_trace(path: str | os.PathLike[str],
         need(isinstance(l, (int, np.integer)) and l is not True and l >= 0
              and isinstance(x, dict), at, "must be a number and {name: array}")
         x = {name: y for name, y in x.items() if y is not None}
-        need({*"qkv"} <= {*x} <= {*"qkvo", "rows", "colsum", "sinks"}, at,
+        need({*"qkv"} <= {*x} <= {*"qkvo", "rows", "colsum", "sinks",
+                                       "k_bias"}, at,
              "has ", ", ".join(map(str, x)) or "nothing", "; there are only q, "
-             "k and v, and perhaps o, rows, colsum and sinks")
+             "k and v, and perhaps o, rows, colsum, sinks and k_bias")
         given.update((f"layers.{l}.{name}", y) for name, y in x.items())
     tensors = {name: _given(name, x, dtype) for name, x in given.items()
                if x is not None}

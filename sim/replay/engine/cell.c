@@ -63,6 +63,13 @@ static const char *cannot_read(const kv_trace *t) {
                             "use another method (kivi has rope=after)";
 }
 
+/* Does a layer in which the method runs have no key bias? */
+static bool lacks_bias(const kv_cell *c) {
+  for (int i = 0; i < c->trace->n_layers; i++)
+    if (!kv_cell_leaves(c, i) && !c->trace->layer[i].data.k_bias) return true;
+  return false;
+}
+
 /* Refuses a cell that needs something the trace lacks, before anything runs. */
 static void check_trace(kv_cell *c) {
   const kv_trace *t = c->trace;
@@ -70,6 +77,10 @@ static void check_trace(kv_cell *c) {
   char why[256];
   const char *turns = need->reindex ? cannot_turn(t) : NULL;
   if (!turns && need->rope) turns = cannot_read(t);
+  if (!turns && need->key_bias && lacks_bias(c))
+    turns = "key_bias=subtract needs layers.L.k_bias, which the trace does not "
+            "have: the model adds no bias to keys, or normalises them, or the "
+            "trace is older; use key_bias=mean or keep, or record it again";
   if (turns) {
     kv_cell_refuse(c, turns);
     return;

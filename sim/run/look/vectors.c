@@ -572,22 +572,34 @@ static void all_said(const kv_needs *n, int stage, char *out, size_t room) {
   }
 }
 
-static bool before_rope(const kv_needs *n) {
-  for (int i = 0; i < n->codings; i++)
-    if (n->coding[i].pre_rope) return true;
-  return false;
-}
-
 #define TURNED                                                                 \
   "; keys are coded as before their rotation: turned back first, by the "      \
   "position p of their token, x1 = fma(y2, sin, y1 * cos), x2 = fma(-y1, "     \
   "sin, y2 * cos), and decoded ones turned again, y1 = fma(-x2, sin, x1 * "    \
   "cos), y2 = fma(x2, cos, x1 * sin); neither where p is 0"
+#define SHIFTED                                                                \
+  "; of keys the shift is subtracted before coding and added after decoding"
+#define ROTATED                                                                \
+  "; rows are multiplied by a normalised Hadamard matrix before coding and "   \
+  "after decoding"
+
+/* How any coding prepares rows (ref/FORMATS.md, Prepared rows). */
+static void prepared(const kv_needs *n, char out[KV_VECTORS_RULE]) {
+  bool turned = false, shifted = false, rotated = false;
+  for (int i = 0; i < n->codings; i++) {
+    turned |= n->coding[i].pre_rope;
+    shifted |= n->coding[i].shifted;
+    rotated |= n->coding[i].rotate;
+  }
+  snprintf(out, KV_VECTORS_RULE, "%s%s%s", turned ? TURNED : "",
+           shifted ? SHIFTED : "", rotated ? ROTATED : "");
+}
 
 void kv_vectors_rule(const kv_vectors *v, int i, char out[KV_VECTORS_RULE]) {
   const char *rule = kv_vectors_stage_at(v, i).rule, *gap = strstr(rule, "%s");
   const kv_needs *needs = &v->cell->plan.needs;
-  char text[KV_VECTORS_RULE];
+  char text[KV_VECTORS_RULE], before[KV_VECTORS_RULE];
+  prepared(needs, before);
   all_said(needs, i, text, sizeof text);
   bool read = i == KV_V_K_READ && *text;
   if (i >= KV_V_STAGES || !gap) gap = rule + strlen(rule), *text = 0;
@@ -595,7 +607,7 @@ void kv_vectors_rule(const kv_vectors *v, int i, char out[KV_VECTORS_RULE]) {
                    rule, read ? "decoded (" : "", text, read ? "), " : "",
                    *gap ? gap + 2 : "",
                    strstr(text, "h(") ? "; h rounds to fp16" : "",
-                   *text && before_rope(needs) ? TURNED : "");
+                   *text ? before : "");
   assert(n < KV_VECTORS_RULE);
   (void)n;
 }

@@ -441,6 +441,12 @@ static kv_rc session_check_variant(const kv_session_shape *x, kv_err *e) {
       return kv_fail(e, KV_USAGE,
                      "the sink of layer %d, query head %d is not finite",
                      i / x->n_heads, i % x->n_heads);
+  for (int i = 0; x->k_bias && i < x->n_layers * x->n_kv_heads * x->d; i++)
+    if (!kv_finite(x->k_bias[i]))
+      return kv_fail(e, KV_USAGE,
+                     "k_bias of layer %d, KV head %d, is not finite at %d",
+                     i / x->d / x->n_kv_heads, i / x->d % x->n_kv_heads,
+                     i % x->d);
   return check_frequencies(x, e);
 }
 
@@ -457,8 +463,10 @@ static kv_rc session_take_variant(kv_session *s, const kv_session_shape *x,
   kv_trace *t = &s->trace;
   kv_variant *v = &s->variant;
   size_t layers = (size_t)x->n_layers, heads = (size_t)x->n_heads;
+  size_t keys = (size_t)x->n_kv_heads * (size_t)x->d;
   bool ok = true;
   v->sinks = variant_copy(x->sinks, layers * heads, &ok);
+  v->k_bias = variant_copy(x->k_bias, layers * keys, &ok);
   v->inv_freq = variant_copy(x->inv_freq_windowed, (size_t)x->d / 2, &ok);
   v->window = variant_copy(x->window, layers, &ok);
   v->windowed = kv_zalloc(layers, sizeof *v->windowed);
@@ -474,12 +482,14 @@ static kv_rc session_take_variant(kv_session *s, const kv_session_shape *x,
     kv_layer_data *data = &t->layer[i].data;
     data->window = x->window ? x->window[data->layer] : 0;
     if (v->sinks) data->sinks = v->sinks + (size_t)data->layer * heads;
+    if (v->k_bias) data->k_bias = v->k_bias + (size_t)data->layer * keys;
   }
   return KV_OK;
 }
 
 void kv_session_free_variant(kv_session *s) {
   free(s->variant.sinks);
+  free(s->variant.k_bias);
   free(s->variant.inv_freq);
   free(s->variant.window);
   free(s->variant.windowed);
@@ -590,7 +600,8 @@ static kv_session_shape shape_of(const kv_session *s, int32_t *fed) {
                             .softcap = p->softcap,
                             .window = s->variant.window,
                             .sinks = s->variant.sinks,
-                            .inv_freq_windowed = s->variant.inv_freq};
+                            .inv_freq_windowed = s->variant.inv_freq,
+                            .k_bias = s->variant.k_bias};
 }
 
 static kv_rc open_like(const kv_session *s, kv_session **out, kv_err *e) {

@@ -51,7 +51,7 @@
 extern "C" {
 #endif
 
-enum { KV_SESSION_ABI = 4 };
+enum { KV_SESSION_ABI = 5 };
 int kv_session_abi(void); /* the library's */
 
 /* The request. Open copies the arrays; the caller may free them afterwards. */
@@ -80,6 +80,9 @@ typedef struct kv_session_shape {
                          tokens'; NULL: no layer has one */
   const float *inv_freq_windowed; /* [d/2] for layers with a window, if they
                                      differ from inv_freq, else NULL */
+  const float *k_bias; /* [n_layers][n_kv_heads][d] what the model adds to each
+                          key before RoPE, for key_bias=subtract; NULL: nothing,
+                          or it normalises keys */
 } kv_session_shape;
 
 typedef struct kv_session kv_session;

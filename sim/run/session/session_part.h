@@ -40,6 +40,7 @@ typedef struct kv_fed {
 /* session.c: arrays that the trace points to. */
 typedef struct kv_variant {
   float *sinks;      /* [n_layers of the model][n_heads]; NULL: none */
+  float *k_bias;     /* [n_layers of the model][n_kv_heads][d]; NULL: none */
   float *inv_freq;   /* [d/2] for layers with a window; NULL: the same */
   int32_t *window;   /* [n_layers of the model]; NULL: none has one */
   uint8_t *windowed; /* [n_layers of the model] does it have a window? */

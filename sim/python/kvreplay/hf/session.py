@@ -67,7 +67,8 @@ def variant_of(model: Any, n_tokens: int) -> dict[str, Any]:
     layers = Layers(model, torch.as_tensor(np.array([two])).to(model.device))
     found = layers.session(n_tokens)
     if layers.rotation([*range(layers.n)]).rope.channels is not None:
-        found.update(inv_freq=None, interleaved=False, inv_freq_windowed=None)
+        found.update(inv_freq=None, interleaved=False, inv_freq_windowed=None,
+                     k_bias=None)
     return found
 
 

@@ -55,6 +55,18 @@ def owner_of(
     return "an earlier layer" if owner is None else f"layer {owner}"
 
 
+def key_bias(x: LayerCall) -> Optional[torch.Tensor]:
+    """What the layer adds to each key before RoPE, [KV heads, d]; None:
+    nothing, or it normalises keys afterwards."""
+    bias = getattr(getattr(x.module, "k_proj", None), "bias", None)
+    heads, d = x.k.shape[1], x.k.shape[3]
+    if bias is None or bias.numel() != heads * d:
+        return None
+    if any("norm" in name for name, _ in x.module.named_children()):
+        return None
+    return bias.detach().float().cpu().view(heads, d)
+
+
 class Layers:
     """A model's attention, observed on two tokens: look {layer: Look}, left
     {layer: why it cannot be recorded}, dtype, which holds all q, k and v.
@@ -73,6 +85,7 @@ class Layers:
         # From keys_of_one_token(), once needed.
         self.keys: Optional[Dict[int, List[np.ndarray]]] = None
         self.sinks: Dict[int, torch.Tensor] = {}  # {layer: [heads]}
+        self.biases: Dict[int, torch.Tensor] = {}  # {layer: key_bias()}
         self.dtype: Optional[torch.dtype] = None
         self._look(ids)
         name = type(model).__name__
@@ -137,6 +150,9 @@ class Layers:
         softcap, sinks = second_of(x)
         if sinks is not None:
             self.sinks[x.layer] = sinks.detach().float().cpu()
+        bias = None if y else key_bias(x)
+        if bias is not None:
+            self.biases[x.layer] = bias
         window = window_of(x.module, x.more)
         return Look((*shape, softcap), *window, sinks is not None, nope)
 
@@ -194,13 +210,28 @@ class Layers:
         self.check_session()
         every = [*range(self.n)]
         sinks = [x.numpy() for _, x in sorted(self.sinks.items())]
+        bias = [x for _, x in sorted(self.k_bias(every).items())]
         (freq, paired, *_), windowed = self.rotation(every)
         windows = self.windows(every, n_tokens)
         return dict(
             softcap=self.look[0].alike[-1],
             window=windows if any(windows) else None,
             sinks=np.stack(sinks) if sinks else None, inv_freq=freq,
-            interleaved=paired, inv_freq_windowed=windowed)
+            interleaved=paired, inv_freq_windowed=windowed,
+            k_bias=np.stack(bias) if bias else None)
+
+    def k_bias(self, layers: List[int]) -> Dict[int, np.ndarray]:
+        """{layer: the bias in its recorded keys, [KV heads, d]}: with RoPE's
+        factor, in the order of channels of rotation(). {} unless all have one
+        and rotate by fixed frequencies."""
+        rope = self.rotation(layers).rope
+        if rope.freq is None or not {*layers} <= {*self.biases}:
+            return {}
+        of = {l: self.biases[l].numpy() * np.float32(rope.factor)
+              for l in layers}  # fmt: skip
+        if rope.channels is None:
+            return of
+        return {l: x[:, rope.channels] for l, x in of.items()}
 
     def window(self, layer: int, n_tokens: int) -> Optional[int]:
         """How many tokens a row of this layer sees; None: all n."""

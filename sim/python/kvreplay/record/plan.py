@@ -68,6 +68,9 @@ class Plan:
         for l in wanted:
             if layers.look[l].sinks:
                 self.shapes[f"layers.{l}.sinks"] = "F32", (heads,)
+        self.k_bias = layers.k_bias(wanted)
+        for l in self.k_bias:
+            self.shapes[f"layers.{l}.k_bias"] = "F32", (kv, d)
         self.shapes["tokens"] = "I32", (n,)
         self.metadata = dict(
             format="kvtrace", version="1", n_layers=layers.n, n_heads=heads,
@@ -116,6 +119,8 @@ class Plan:
         if sinks is not None:
             sinks = bits(sinks.float())
             file.put(at + "sinks", sinks)
+        if layer in self.k_bias:
+            file.put(at + "k_bias", self.k_bias[layer].astype("<f4"))
         k = bits(x["k"])
         file.put(at + "k", k)
         file.put(at + "v", bits(x["v"]))
