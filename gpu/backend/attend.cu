@@ -51,8 +51,7 @@ typedef struct kv_coded_values {
 KV_DEVICE bool kv_coded_values_suit(int n, const kv_gpu_row *row, char *room,
                                     int size, kv_coded_values *x) {
   const kv_gpu_slab *slab = row[0].slab;
-  if (!slab || slab->in.pages || !kv_gpu_has_rows(slab->format) || slab->prepared)
-    return false;
+  if (!slab || slab->in.pages || !kv_gpu_has_rows(slab->format)) return false;
   const kv_minmax how = *(const kv_minmax *)slab->settings;
   int width = slab->width, plane = width * how.bits / 8;
   int ranges = (width + how.group - 1) / how.group;

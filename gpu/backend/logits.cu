@@ -65,7 +65,7 @@ KV_DEVICE bool kv_coded_suits(const kv_gpu_layer &l, const kv_gpu_lane *lane,
   if (first.format < KV_CODED || l.needs.reindex) return false;
   const kv_gpu_slab *slab = &lane->k_slab[first.format];
   if (slab->format != FORMAT || slab->pre_rope || slab->size % 16 ||
-      slab->prepared)
+      slab->restored)
     return false;
   const kv_minmax how = *(const kv_minmax *)slab->settings;
   int left = lane->n - base, t = kv_thread(), total;

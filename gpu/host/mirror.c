@@ -230,15 +230,15 @@ static bool mirror_members(kv_store *s, int i) {
   return true;
 }
 
-/* What a far device shifts the lane's keys by; arrive writes it in a prompt. */
-static void mirror_shifts(kv_store *s, int i) {
+/* The lane's own numbers for codings, on a far device; arrive writes them in a
+ * prompt. */
+static void mirror_own(kv_store *s, int i) {
   const kv_needs *need = &s->plan->needs;
-  if (s->device->near || !kv_gpu_in_prompt(s)) return;
+  bool any = false;
   for (int c = 0; c < need->codings; c++)
-    if (need->coding[c].shifted)
-      s->device->get((char *)s->mirror[i].own + need->coding[c].shift,
-                     (char *)s->head[i].own + need->coding[c].shift,
-                     (size_t)s->plan->shape->d * sizeof(float));
+    any |= need->coding[c].shifted || need->coding[c].own_settings;
+  if (any && !s->device->near && kv_gpu_in_prompt(s))
+    s->device->get(s->mirror[i].own, s->head[i].own, need->lane_state);
 }
 
 static bool mirror_rewriting(kv_store *s, int i) {
@@ -247,7 +247,7 @@ static bool mirror_rewriting(kv_store *s, int i) {
   size_t t = (size_t)s->plan->shape->n_tokens;
   int slabs = (int)KV_GPU_SLABS(&s->plan->needs);
   if (!m->k) return true;
-  mirror_shifts(s, i);
+  mirror_own(s, i);
   if (pull_lane(s, i, KV_GPU_SAY_K, sizeof *m->k, t, m->k) < 0 ||
       pull_lane(s, i, KV_GPU_SAY_V, sizeof *m->v, t, m->v) < 0 ||
       !hash_log(s, i) || !mirror_members(s, i))

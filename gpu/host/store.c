@@ -27,10 +27,15 @@ static const void *settings_of(kv_store *s, const kv_coding *c) {
 }
 
 /* own: the lane's state on the device. key: the slab is for keys. */
-static void take_preparing(const kv_store *s, const kv_coding *c, bool key,
+static void take_preparing(kv_store *s, const kv_coding *c, bool key,
                            const void *own, kv_gpu_slab *to) {
-  to->prepared = c->rotate || c->shifted;
+  size_t rows = (size_t)to->cap * (size_t)kv_coding_members(c);
+  if (c->own_settings) to->settings = (const char *)own + c->own_at;
   if (c->rotate) to->rotate = kv_hadamard_block(to->width);
+  if (rows && (c->rotate || (key && c->shifted))) {
+    to->most = kv_coding_members(c);
+    to->restored = room(s, rows * (size_t)to->width * sizeof *to->restored);
+  }
   if (!key || (!c->pre_rope && !c->shifted)) return;
   to->pairs = s->plan->rope->interleaved ? KV_GPU_INTERLEAVED : KV_GPU_HALVES;
   if (c->pre_rope) to->pre_rope = to->pairs;
@@ -166,8 +171,7 @@ static void take_layer(kv_store *s) {
                                   sizeof *l->materialised);
   l->out = room(s, heads * (d_v + 1) * sizeof *l->out);
   s->sinks = room(s, heads * sizeof *s->sinks);
-  if (s->plan->needs.key_bias)
-    s->k_bias = room(s, bias_size(s));
+  if (s->plan->needs.key_bias) s->k_bias = room(s, bias_size(s));
   if (s->plan->needs.message > 0) {
     l->above = room(s, sizeof *l->above + s->plan->needs.message);
     l->message = room(s, sizeof *l->message + s->plan->needs.message);
@@ -537,8 +541,7 @@ static void take_rows(kv_store *s) {
     s->device->put(s->sinks, s->data->sinks,
                    (size_t)l->shape.n_heads * sizeof *s->sinks);
   l->k_bias = s->data->k_bias ? s->k_bias : NULL;
-  if (l->k_bias)
-    s->device->put(s->k_bias, s->data->k_bias, bias_size(s));
+  if (l->k_bias) s->device->put(s->k_bias, s->data->k_bias, bias_size(s));
 }
 
 /* Uploads the layer's own tensors of the method's file; of a layer that it does

@@ -15,7 +15,6 @@
 
 #include "gpu/block/half.h"
 #include "gpu/lane/paged.cuh"
-#include "ref/formats/hadamard.h"
 
 /* Where a row of K or V is and how it is read. 32 bytes, because kernels share
  * 128 of them. */
@@ -23,7 +22,7 @@ typedef struct kv_gpu_row {
   const char *at;          /* its elements, or its block's metadata */
   const kv_gpu_slab *slab; /* NULL: it is not coded */
   const float *turn; /* [d] rotation to apply to a key that was coded before
-                        RoPE, or to its shift; NULL: none */
+                        RoPE; NULL: none */
   int32_t codes;     /* of a coded row: bytes from `at` to its block's codes */
   uint16_t member;   /* .. and its number among the rows of that block */
   uint16_t type;     /* of one that is not coded: a kv_dtype */
@@ -121,49 +120,8 @@ KV_DEVICE float kv_gpu_turn_forth(const kv_gpu_row &r, int x) {
   return kv_gpu_forth(p, r.turn, x, x1, x2);
 }
 
-/* Element x of a row times the Hadamard matrix of blocks of n elements,
- * row(j) being the elements: the sums and differences of kv_hadamard, so the
- * same bits. part[h]: the last sum of 2^h elements. */
-template <class Row>
-KV_DEVICE float kv_gpu_hadamard(int n, int x, const Row &row) {
-  int first = x & ~(n - 1);
-  float part[17], y = 0;
-  for (int j = 0; j < n; j++) {
-    int h = 0;
-    y = row(first + j);
-    for (; j >> h & 1; h++)
-      y = x >> h & 1 ? kv_sub(part[h], y) : kv_add(part[h], y);
-    part[h] = y;
-  }
-  return kv_mul(y, kv_hadamard_factor(n));
-}
-
-/* Element x of u of a shifted slab, rotated to a key's position by turn, or not
- * rotated if that is NULL or keys were coded before RoPE. */
-KV_DEVICE float kv_gpu_shift(const kv_gpu_slab &s, const float *turn, int x) {
-  if (!turn || s.pre_rope) return s.shift[x];
-  kv_gpu_pair p = kv_gpu_pair_of(s.pairs, s.width, x);
-  return kv_gpu_forth(p, turn, x, s.shift[p.first], s.shift[p.second]);
-}
-
-/* Element x of a row of a prepared slab: O(width) if it was multiplied. */
-static KV_APART __device__ float kv_gpu_restored(kv_gpu_row r, int x) {
-  const kv_gpu_slab &s = *r.slab;
-  auto coded = [&](int j) {
-    return kv_gpu_decode(s, kv_gpu_row_block(r), r.member, j);
-  };
-  auto before = [&](int j) {
-    float y = s.rotate > 1 ? kv_gpu_hadamard(s.rotate, j, coded) : coded(j);
-    return s.shift ? kv_add(y, kv_gpu_shift(s, r.turn, j)) : y;
-  };
-  if (!r.turn || !s.pre_rope) return before(x);
-  kv_gpu_pair p = kv_gpu_pair_of(s.pre_rope, s.width, x);
-  return kv_gpu_forth(p, r.turn, x, before(p.first), before(p.second));
-}
-
 /* Element x of a row in any storage. */
 KV_DEVICE float kv_gpu_element(const kv_gpu_row &r, int x) {
-  if (r.slab && r.slab->prepared) return kv_gpu_restored(r, x);
   if (r.turn) return kv_gpu_turn_forth(r, x);
   if (r.slab) return kv_gpu_decode(*r.slab, kv_gpu_row_block(r), r.member, x);
   if (r.type == KV_F32) return ((const float *)r.at)[x];
@@ -195,6 +153,11 @@ KV_DEVICE kv_gpu_block kv_gpu_block_at(const kv_gpu_slab &s, int32_t b) {
 KV_DEVICE kv_gpu_row kv_gpu_slab_row(const kv_gpu_slab *slab,
                                      const kv_cell_ref &ref) {
   const kv_gpu_slab *s = &slab[ref.format];
+  if (s->restored) {
+    int64_t row = (int64_t)ref.block * s->most + ref.member;
+    return kv_gpu_plain_row((const char *)(s->restored + row * s->width),
+                            KV_F32);
+  }
   kv_gpu_block block = kv_gpu_block_at(*s, ref.block);
   bool coded = s->format != KV_GPU_ROWS;
   kv_gpu_row r =
@@ -219,8 +182,7 @@ KV_DEVICE kv_gpu_row kv_gpu_key_row(const kv_gpu_layer &l,
   if (lane->k[i].format == KV_RAW)
     return kv_gpu_raw_row(l, lane->k_raw, lane->k[i]);
   kv_gpu_row r = kv_gpu_slab_row(lane->k_slab, lane->k[i]);
-  if (r.slab && (r.slab->pre_rope || r.slab->shift))
-    r.turn = kv_gpu_turn_of(l, lane->id[i]);
+  if (r.slab && r.slab->pre_rope) r.turn = kv_gpu_turn_of(l, lane->id[i]);
   return r;
 }
 

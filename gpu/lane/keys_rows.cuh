@@ -46,7 +46,7 @@ KV_DEVICE bool kv_row_keys_suit(const kv_gpu_layer &l, const kv_gpu_lane *lane,
   if (first.format < KV_CODED || l.needs.reindex) return false;
   const kv_gpu_slab *slab = &lane->k_slab[first.format];
   if (!kv_gpu_has_rows(slab->format) || slab->pre_rope || slab->in.pages ||
-      slab->size % 16 || slab->prepared)
+      slab->size % 16 || slab->restored)
     return false;
   const kv_minmax how = *(const kv_minmax *)slab->settings;
   int left = lane->n - base, plane = slab->width * how.bits / 8;

@@ -24,6 +24,7 @@
 
 #include "gpu/block/array.cuh"
 #include "gpu/lane/entry.cuh"
+#include "gpu/lane/prepare.cuh"
 
 /* --- entries go ----------------------------------------------------------- */
 
@@ -504,28 +505,23 @@ typedef struct kv_gpu_side {
   const kv_gpu_layer *layer;
   const kv_gpu_lane *lane;
   const int32_t *entry;
-  bool key;                /* K, else V */
-  const kv_gpu_slab *slab; /* where they go: rows are prepared for it, as
-                              kv_lane_prepare does */
+  bool key;     /* K, else V */
+  int pre_rope; /* a kv_gpu_turned: keys are rotated back, as their slab
+                   requires */
+  const float *prepared; /* [rows][width] rows that are prepared already, or
+                            NULL */
+  int width;             /* of these */
   __device__ float operator()(int m, int x) const {
-    if (slab->rotate <= 1) return shifted(m, x);
-    return kv_gpu_hadamard(slab->rotate, x,
-                           [&](int j) { return shifted(m, j); });
-  }
-  /* The row before it is multiplied by a Hadamard matrix. */
-  __device__ float shifted(int m, int x) const {
-    const kv_gpu_slab &s = *slab;
+    if (prepared) return prepared[m * width + x];
     if (!key) return kv_gpu_value(*layer, lane, entry[m], x);
-    const float *turn = s.pre_rope || s.shift
-                            ? kv_gpu_turn_of(*layer, lane->id[entry[m]])
-                            : nullptr;
-    float y = turn && s.pre_rope ? back(turn, entry[m], x)
-                                 : kv_gpu_key(*layer, lane, entry[m], x);
-    return s.shift ? kv_sub(y, kv_gpu_shift(s, turn, x)) : y;
+    const float *turn =
+        pre_rope ? kv_gpu_turn_of(*layer, lane->id[entry[m]]) : nullptr;
+    return turn ? back(turn, entry[m], x)
+                : kv_gpu_key(*layer, lane, entry[m], x);
   }
   /* Element x of entry i's key, rotated back by turn. */
   __device__ float back(const float *turn, int i, int x) const {
-    kv_gpu_pair p = kv_gpu_pair_of(slab->pre_rope, layer->shape.d, x);
+    kv_gpu_pair p = kv_gpu_pair_of(pre_rope, layer->shape.d, x);
     return kv_gpu_back(p, turn, x, kv_gpu_key(*layer, lane, i, p.first),
                        kv_gpu_key(*layer, lane, i, p.second));
   }
@@ -563,8 +559,19 @@ static KV_APART __device__ void kv_gpu_recode_side(const kv_gpu_layer &l,
   }
   __syncthreads();
   int32_t b = block[0];
-  kv_gpu_side rows = {&l, lane, entry, key, s};
+  float *own = s->restored;
+  if (own) own += (int64_t)b * s->most * s->width;
+  for (int m = 0; own && m < n; m++)
+    kv_gpu_prepare_entry(l, lane, entry[m], key, *s, own + m * s->width);
+  kv_gpu_side rows = {&l, lane, entry, key, s->pre_rope, own, s->width};
   bool fits = kv_gpu_encode(*s, n, rows, kv_gpu_block_at(*s, b));
+  for (int m = 0; own && m < n; m++) {
+    float *row = own + m * s->width;
+    for (int x = kv_thread(); x < s->width; x += KV_BLOCK)
+      row[x] = kv_gpu_decode(*s, kv_gpu_block_at(*s, b), m, x);
+    kv_gpu_restore(
+        *s, s->pairs ? kv_gpu_turn_of(l, lane->id[entry[m]]) : nullptr, row);
+  }
   if (kv_thread() == 0) {
     if (!fits) kv_gpu_fail(lane, KV_GPU_SCALE, lane->id[entry[0]]);
     for (int i = 0; !all_raw && i < n; i++)

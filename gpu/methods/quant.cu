@@ -32,20 +32,49 @@ static __device__ int64_t sum_of(const kv_gpu_layer &l, const kv_gpu_lane *lane,
   return sum;
 }
 
+/* Bits of the largest magnitude of a side's prepared rows. */
+static __device__ uint32_t largest(kv_gpu_at &at, kv_gpu_lane *lane, int side) {
+  const kv_gpu_layer &l = *at.layer;
+  bool key = side == KEYS;
+  int width = key ? l.shape.d : l.shape.d_v;
+  int format = coding_of(at, (const params *)at.params, side);
+  const kv_gpu_slab *slab = &(key ? lane->k_slab : lane->v_slab)[format];
+  float *row = KV_GPU_TAKE(at, float, width);
+  uint32_t most = 0;
+  for (int i = 0; i < lane->n; i++) {
+    kv_gpu_prepare_entry(l, lane, i, key, *slab, row);
+    for (int x = kv_thread(); x < width; x += KV_BLOCK) {
+      uint32_t a = kv_bits(row[x]) & 0x7fffffffu;
+      if (a > most) most = a;
+    }
+  }
+  return kv_block_max(most);
+}
+
 static __device__ void arrive(kv_gpu_at &at, kv_gpu_lane *lane, int) {
   const params *o = (const params *)at.params;
   const kv_gpu_layer &l = *at.layer;
-  if (o->coding[KEYS] == AS_IT_CAME || o->key_bias == KEEP) return;
-  int32_t *known = (int32_t *)kv_gpu_own(at, lane);
-  float *u = (float *)((char *)known + SHIFT_AT);
-  int d = l.shape.d, was = *known;
+  bool shifts = o->coding[KEYS] != AS_IT_CAME && o->key_bias != KEEP;
+  kv_quant_own *own = (kv_quant_own *)kv_gpu_own(at, lane);
+  float *u = (float *)(own + 1);
+  int d = l.shape.d;
+  if (!shifts && !o->calibrated[KEYS] && !o->calibrated[VALUES]) return;
+  bool known = own->known;
   __syncthreads();
-  for (int x = kv_thread(); !was && x < d; x += KV_BLOCK)
+  if (known) return;
+  for (int x = kv_thread(); shifts && x < d; x += KV_BLOCK)
     if (o->key_bias == MEAN)
       u[x] = kv_quant_mean(sum_of(l, lane, x), lane->n);
     else if (l.k_bias)
       u[x] = l.k_bias[lane->kv_head * d + x];
-  if (kv_thread() == 0) *known = 1;
+  __syncthreads();
+  for (int side = 0; side < SIDES; side++) {
+    uint32_t most = o->calibrated[side] ? largest(at, lane, side) : 0;
+    if (kv_thread() == 0) own->block[side] = o->block[side];
+    if (kv_thread() == 0 && o->calibrated[side])
+      own->block[side].whole = kv_quant_scale(&o->block[side], most);
+  }
+  if (kv_thread() == 0) own->known = 1;
   __syncthreads();
 }
 

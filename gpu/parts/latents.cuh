@@ -92,8 +92,8 @@ KV_DEVICE kv_gpu_part kv_gpu_part_of(const kv_shape &s, int x) {
 KV_DEVICE float kv_gpu_vector_raw(const kv_gpu_layer &l, int32_t i, int x) {
   kv_gpu_part p = kv_gpu_part_of(l.shape, x);
   const kv_gpu_lane *lane = &l.lane[p.lane];
-  const kv_gpu_slab *slab = &lane->k_slab[KV_CODED];
-  return kv_gpu_side{&l, lane, &i, p.key, slab}(0, p.x);
+  int turned = lane->k_slab[KV_CODED].pre_rope;
+  return kv_gpu_side{&l, lane, &i, p.key, turned, nullptr, 0}(0, p.x);
 }
 
 /* The same for a coded entry: what it was decoded to. */

@@ -54,13 +54,18 @@ typedef struct kv_gpu_slab {
   const void *settings; /* the format's parameters; NULL for merged rows */
   int pre_rope;         /* a kv_gpu_turned: how keys that were coded before RoPE
                            are rotated when they are read */
-  int prepared;         /* 1: rows were shifted, or multiplied by a matrix: */
-  int rotate;         /* elements of a block of the Hadamard matrix by which rows
-                         were multiplied (ref/formats/hadamard.h); 1 or 0: none */
-  const float *shift; /* [width] u of a shifted coding (ref/formats/format.h), in
-                         the lane's state; NULL: not shifted */
+  /* Of a coding that prepares rows (ref/formats/format.h) by more than
+   * pre_rope: what they are read as, float [cap][most][width], as attention
+   * reads them. NULL: rows are decoded where they are read. A real store would
+   * do that here, too: this array is not charged. */
+  float *restored;
+  int most;           /* rows that a block may have, with `restored` */
+  int rotate;         /* elements of a block of the Hadamard matrix
+                         (ref/formats/hadamard.h); below 2: none */
+  const float *shift; /* [width] u of a shifted coding, in the lane's state;
+                         NULL: not shifted */
   int pairs;          /* a kv_gpu_turned: how RoPE pairs elements, with shift */
-  size_t size;          /* bytes of a block */
+  size_t size;        /* bytes of a block */
   size_t metadata_size; /* of these, the scales and minima before the codes */
   int width;            /* elements of a row */
   int type;             /* a kv_dtype: of merged rows as stored */

@@ -127,6 +127,10 @@ typedef struct kv_coding {
   bool rotate;
   bool shifted;
   size_t shift; /* with shifted: byte offset of u in the method's lane_state */
+  /* The lane's own settings are at byte own_at of that state. `settings` has
+   * all but their numbers: every size follows from it. */
+  bool own_settings;
+  size_t own_at;
 } kv_coding;
 
 /* One that rotates and shifts nothing. */

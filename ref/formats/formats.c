@@ -50,6 +50,7 @@ bool kv_coding_alike(const kv_coding *a, const kv_coding *b) {
   return a->format == b->format && a->pre_rope == b->pre_rope &&
          a->sides == b->sides && a->rotate == b->rotate &&
          a->shifted == b->shifted && a->shift == b->shift &&
+         a->own_settings == b->own_settings && a->own_at == b->own_at &&
          memcmp(a->settings, b->settings, a->format->settings_size) == 0;
 }
 

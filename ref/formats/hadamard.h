@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The rotation of rows by a normalised Hadamard matrix, for C and CUDA
- * (ref/FORMATS.md, Prepared rows). A row is cut into blocks of n elements, n the
- * largest power of two that divides its width. In a block, stages h = 1, 2, 4 ..
- * n / 2 replace elements i and i + h by their sum and difference; then each is
- * multiplied by the binary32 nearest to 1 / sqrt(n).
+ * (ref/FORMATS.md, Prepared rows). A row is cut into blocks of n elements, n
+ * the largest power of two that divides its width. In a block, stages h = 1, 2,
+ * 4 .. n / 2 replace elements i and i + h by their sum and difference; then
+ * each is multiplied by the binary32 nearest to 1 / sqrt(n).
  */
 #ifndef KV_REF_FORMATS_HADAMARD_H
 #define KV_REF_FORMATS_HADAMARD_H

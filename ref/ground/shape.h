@@ -64,8 +64,8 @@ typedef struct kv_layer_data {
   int colsum_len;      /* columns: tokens of the prompt */
   int window; /* sliding window W >= 2: row t sees the last W tokens, its own
                  included; 0: it sees all up to its own */
-  const float *sinks; /* [n_heads] one more logit, finite, in each query head's
-                         softmax; NULL: none */
+  const float *sinks;  /* [n_heads] one more logit, finite, in each query head's
+                          softmax; NULL: none */
   const float *k_bias; /* [n_kv_heads][d] what the model adds to each key before
                           RoPE, finite; NULL: nothing, or not recorded */
 } kv_layer_data;

@@ -449,8 +449,10 @@ static void add(kv_needs *sum, const kv_needs *b, int queries) {
     sum->message = b->message;
   }
   for (int c = 0; c < b->codings; c++) {
-    sum->coding[sum->codings] = b->coding[c];
-    sum->coding[sum->codings++].shift += KV_COMPOSE_ALIGNED(sum->lane_state);
+    kv_coding *to = &sum->coding[sum->codings++];
+    *to = b->coding[c];
+    to->shift += KV_COMPOSE_ALIGNED(sum->lane_state);
+    to->own_at += KV_COMPOSE_ALIGNED(sum->lane_state);
   }
   sum->tiers = b->tiers;
   if (sum->changes || b->changes)

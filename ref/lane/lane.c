@@ -274,8 +274,8 @@ static void read_row(const kv_lane *l, const kv_cell_ref *r,
     return;
   }
   const kv_coding *c = &l->needs->coding[r->format - KV_CODED];
-  c->format->decode(l->kernels, c->settings, s->members[r->block], width, block,
-                    r->member, out);
+  c->format->decode(l->kernels, kv_lane_settings(l, c), s->members[r->block],
+                    width, block, r->member, out);
 }
 
 /* --- prepared rows ------------------------------------------------------ */

@@ -236,6 +236,12 @@ void kv_lane_prepare(const kv_lane *l, const kv_coding *c, bool key, uint32_t t,
 void kv_lane_restore(const kv_lane *l, const kv_coding *c, bool key, uint32_t t,
                      float *row);
 
+/* The settings by which the lane's rows of a coding are coded and read. */
+static inline const void *kv_lane_settings(const kv_lane *l,
+                                           const kv_coding *c) {
+  return c->own_settings ? (const char *)l->own + c->own_at : c->settings;
+}
+
 /* --- reading ----------------------------------------------------------- */
 /* Writes K or V of entry i, fp32, into out as attention reads it. With
  * needs.reindex the key is not yet turned to its place (kv_place_row). */

@@ -132,16 +132,16 @@ typedef struct kv_needs {
                      and, on a device, that of rewritten rows. */
   size_t lane_state; /* bytes a lane, zeroed; kv_own */
   size_t work;       /* bytes of workspace beyond KV_WORK(n_tokens) */
-  bool slides;  /* Entries may leave at the front of a lane without a verb, when
-                   the layer's sliding window passes them (kv_plan.slides). The
-                   method then keeps data about entries only in columns and in
-                   the `slid` rows. An entry that enters after a drop means what
-                   it meant before. If the method sees logits, its verbs leave
-                   entries in token order. */
-  int slid;     /* with slides: lane_state begins with so many rows of n_tokens
-                   8-byte numbers, one an entry, which move with the entries */
-  bool chunks;  /* the prompt may be read in chunks (kv_shape.chunk): the view
-                   also serves the rows of later chunks */
+  bool slides; /* Entries may leave at the front of a lane without a verb, when
+                  the layer's sliding window passes them (kv_plan.slides). The
+                  method then keeps data about entries only in columns and in
+                  the `slid` rows. An entry that enters after a drop means what
+                  it meant before. If the method sees logits, its verbs leave
+                  entries in token order. */
+  int slid;    /* with slides: lane_state begins with so many rows of n_tokens
+                  8-byte numbers, one an entry, which move with the entries */
+  bool chunks; /* the prompt may be read in chunks (kv_shape.chunk): the view
+                  also serves the rows of later chunks */
   bool arrive_in_prompt; /* the hook arrive runs only for a prompt's tokens */
   bool future;  /* Compressions read kv_lane.future: the exact mass that each
                    token gets from later decode rows. Only baselines can use it.

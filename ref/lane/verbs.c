@@ -417,7 +417,8 @@ static void recode_side(kv_lane *l, int n, const int32_t *entry, int format,
   assert(slab[format].cap > 0 && "needs.coding is for this side");
   int b = take(&slab[format], n);
   void *out = slab[format].data + (size_t)b * slab[format].size;
-  if (!c->format->encode(c->settings, n, width, l->rows, out) && !l->fault.rc)
+  const void *settings = kv_lane_settings(l, c);
+  if (!c->format->encode(settings, n, width, l->rows, out) && !l->fault.rc)
     kv_fail(
         &l->fault, KV_REFUSED,
         "layer %d, lane %d, step %d: the scale of a coded group is not finite "

@@ -41,9 +41,11 @@
  * rotate=hadamard multiplies rows by a Hadamard matrix before they are coded,
  * as llama.cpp does for its cache (ggml-org/llama.cpp, pull request 21038), and
  * key_bias subtracts a fixed vector from keys. Models whose keys have a large
- * bias, such as Qwen2.5, waste most of a token's range on it. subtract takes the
- * model's own bias, at no byte, mean the prompt's mean key before RoPE. Both are
- * this project's. To the bit: ref/FORMATS.md, Prepared rows.
+ * bias, such as Qwen2.5, waste most of a token's range on it. subtract takes
+ * the model's own bias, at no byte, mean the prompt's mean key before RoPE.
+ * Both are this project's. scale=head takes the scale of vLLM's formats from
+ * the prompt. To the bit: ref/FORMATS.md, Prepared rows, and a scale from the
+ * prompt.
  *
  * Family: code. Acts: every step. Needs: rows of codes. Bound: t. Bytes: t (d k
  * + d_v v) / 8 for k and v bits, + 4 for each group of elements. Gather: -.
@@ -63,13 +65,20 @@ static kv_rc settle(params *o, int side, int width, const kv_named_format *f,
   bool is_block = f->format == &kv_format_block;
   o->how[side] = (kv_minmax){f->bits, width / groups, f->rule};
   o->block[side] = f->block;
-  if (o->scale[side] != 1 && !(is_block && kv_block_scaled(&f->block)))
+  bool scaled = is_block && kv_block_scaled(&f->block);
+  if (o->scale[side] != 1 && !scaled)
     return kv_fail(
         e, KV_REFUSED,
         "quant: %s has no scale of all rows; leave out %s, or choose "
         "fp8_e4m3, fp8_e5m2, nvfp4 or nvfp4_4over6",
         f->name, side == KEYS ? "k_scale" : "v_scale");
   o->block[side].whole = o->scale[side];
+  o->calibrated[side] = o->scaling == HEAD && is_block && scaled;
+  if (o->scaling == HEAD && o->scale[side] != 1)
+    return kv_fail(e, KV_REFUSED,
+                   "quant: scale=head takes the scale from the prompt; leave "
+                   "out %s, or scale",
+                   side == KEYS ? "k_scale" : "v_scale");
   if (is_block && groups > 1)
     return kv_fail(e, KV_REFUSED,
                    "quant: %s has blocks of %d elements, so it takes no %d "
@@ -105,20 +114,30 @@ static kv_rc add(params *o, int side, int width, kv_needs *needs, kv_err *e) {
       .rotate = o->rotate == HADAMARD ||
                 o->rotate == (side == KEYS ? ONLY_KEYS : ONLY_VALUES),
       .shifted = side == KEYS && o->key_bias != KEEP,
-      .shift = side == KEYS && o->key_bias != KEEP ? SHIFT_AT : 0};
+      .shift = side == KEYS && o->key_bias != KEEP ? sizeof(kv_quant_own) : 0,
+      .own_settings = o->calibrated[side],
+      .own_at = o->calibrated[side] ? offsetof(kv_quant_own, block) +
+                                          (size_t)side * sizeof(kv_blocked)
+                                    : 0};
   return KV_OK;
 }
 
-/* What the shift of keys needs. */
-static void add_shift(const params *o, int d, kv_needs *needs) {
-  size_t u = (size_t)d * sizeof(float);
-  if (o->coding[KEYS] == AS_IT_CAME || o->key_bias == KEEP) return;
-  needs->rope = true;
-  needs->key_bias = o->key_bias == SUBTRACT;
-  needs->lane_state = SHIFT_AT + u;
-  if (o->key_bias == MEAN)
-    needs->meta[needs->metas++] =
-        (kv_meta){.name = "mean key", .per = KV_PER_LANE, .bytes = u};
+static bool shifts(const params *o) {
+  return o->coding[KEYS] != AS_IT_CAME && o->key_bias != KEEP;
+}
+
+/* What a lane's own numbers need. */
+static void add_own(const params *o, int d, kv_needs *needs) {
+  int sides = o->calibrated[KEYS] + o->calibrated[VALUES];
+  size_t u = shifts(o) ? (size_t)d * sizeof(float) : 0;
+  size_t held = (size_t)sides * sizeof(float) + (o->key_bias == MEAN ? u : 0);
+  if (!u && !sides) return;
+  needs->rope |= u > 0;
+  needs->key_bias = u && o->key_bias == SUBTRACT;
+  needs->lane_state = sizeof(kv_quant_own) + u;
+  if (held)
+    needs->meta[needs->metas++] = (kv_meta){
+        .name = "mean key, scales", .per = KV_PER_LANE, .bytes = held};
 }
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
@@ -130,8 +149,17 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   needs->rope = o->coding[KEYS] != AS_IT_CAME && o->rope == BEFORE;
   needs->lengths = o->residual == 0;
   needs->slides = needs->chunks = needs->arrive_in_prompt = true;
-  add_shift(o, shape->d, needs);
-  return KV_OK;
+  add_own(o, shape->d, needs);
+  if (o->scaling == GIVEN || o->calibrated[KEYS] || o->calibrated[VALUES])
+    return KV_OK;
+  return kv_fail(e, KV_REFUSED,
+                 "quant: neither format has a scale of all rows; leave out "
+                 "scale, or choose fp8_e4m3, fp8_e5m2, nvfp4 or nvfp4_4over6");
+}
+
+static int coding_of(const kv_at *at, const params *o, int side) {
+  int i = o->coding[side];
+  return i == AS_IT_CAME ? KV_SAME : kv_coded(at, i);
 }
 
 /* The mean of the lane's keys before RoPE. */
@@ -148,25 +176,43 @@ static void mean_key(const kv_at *at, const kv_lane *lane, float *u) {
   for (int x = 0; x < d; x++) u[x] = kv_quant_mean(sum[x], lane->n);
 }
 
-/* Keeps what the keys of the lane will be shifted by, once. */
+/* Bits of the largest magnitude of a side's prepared rows. */
+static uint32_t largest(const kv_at *at, const kv_lane *lane, int side) {
+  int width = side == KEYS ? at->shape->d : at->shape->d_v;
+  const kv_coding *c =
+      &lane->needs->coding[coding_of(at, at->params, side) - KV_CODED];
+  float *row = KV_TAKE(at->work, float, width);
+  uint32_t most = 0;
+  for (int i = 0; i < lane->n; i++) {
+    (side == KEYS ? kv_lane_key : kv_lane_value)(lane, i, row);
+    kv_lane_prepare(lane, c, side == KEYS, lane->id[i], row);
+    for (int x = 0; x < width; x++) {
+      uint32_t a = kv_bits_of(row[x]) & 0x7fffffffu;
+      if (a > most) most = a;
+    }
+  }
+  return most;
+}
+
+/* Fills in the lane's own numbers, once. */
 static void arrive(const kv_at *at, kv_lane *lane, int first) {
   const params *o = at->params;
   size_t d = (size_t)at->shape->d;
   (void)first;
-  if (o->coding[KEYS] == AS_IT_CAME || o->key_bias == KEEP) return;
-  int32_t *known = kv_own(at, lane);
-  float *u = (float *)(void *)((char *)kv_own(at, lane) + SHIFT_AT);
-  if (*known) return;
-  *known = 1;
-  if (o->key_bias == MEAN)
+  kv_quant_own *own = kv_own(at, lane);
+  float *u = (float *)(void *)(own + 1);
+  if (!at->needs->lane_state || own->known) return;
+  own->known = 1;
+  if (shifts(o) && o->key_bias == MEAN)
     mean_key(at, lane, u);
-  else if (lane->data->k_bias)
+  else if (shifts(o) && lane->data->k_bias)
     memcpy(u, lane->data->k_bias + (size_t)lane->kv_head * d, d * sizeof *u);
-}
-
-static int coding_of(const kv_at *at, const params *o, int side) {
-  int i = o->coding[side];
-  return i == AS_IT_CAME ? KV_SAME : kv_coded(at, i);
+  for (int side = 0; side < SIDES; side++) {
+    own->block[side] = o->block[side];
+    if (o->calibrated[side])
+      own->block[side].whole =
+          kv_quant_scale(&o->block[side], largest(at, lane, side));
+  }
 }
 
 static void compress_lane(const kv_at *at, kv_lane *lane) {

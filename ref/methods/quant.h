@@ -9,10 +9,11 @@
 #include "ref/lane/lane.h"
 #include "ref/lane/params.h"
 
-enum { AFTER, BEFORE };            /* rope */
-enum { KEEP, SUBTRACT, MEAN };     /* key_bias */
+enum { AFTER, BEFORE };                          /* rope */
+enum { KEEP, SUBTRACT, MEAN };                   /* key_bias */
+enum { GIVEN, HEAD };                            /* scale */
 enum { NONE, HADAMARD, ONLY_KEYS, ONLY_VALUES }; /* rotate */
-enum { KEYS, VALUES, SIDES };      /* of an entry */
+enum { KEYS, VALUES, SIDES };                    /* of an entry */
 enum { AS_IT_CAME = -1, RAW = 0 }; /* coding of a side, and its name */
 
 #define PARAMS(P)                                                              \
@@ -40,6 +41,11 @@ enum { AS_IT_CAME = -1, RAW = 0 }; /* coding of a side, and its name */
                   .later = true))                                              \
   P(ROW, KV_REAL_PARAM("v_scale", params, scale[VALUES], "1", 1e-30, 1e30,     \
                        "scale of all values, likewise", .later = true))        \
+  P(PART, int scaling,                                                         \
+    KV_CHOICE_PARAM("scale", params, scaling, "given", "given|head",           \
+                    "where the scale of these formats is from: k_scale and "   \
+                    "v_scale, or the prompt's largest magnitude, by KV head",  \
+                    .later = true))                                            \
   P(CHOICE, rope, "after", "after|before",                                     \
     "code keys after RoPE (LeanKV, QServe) or before it (Atom)")               \
   P(PART, int rotate,                                                          \
@@ -58,18 +64,29 @@ enum { AS_IT_CAME = -1, RAW = 0 }; /* coding of a side, and its name */
     int coding[SIDES]) /* by open: which of its codings, or AS_IT_CAME */      \
   /* settings of both, by open: of the format token, or of block */            \
   P(ONLY, kv_minmax how[SIDES])                                                \
-  P(ONLY, kv_blocked block[SIDES])
+  P(ONLY, kv_blocked block[SIDES])                                             \
+  P(ONLY, int calibrated[SIDES]) /* by open: 1: scale=head serves the side */
 KV_PARAMS(PARAMS);
 
-/* A lane's state with key_bias: an int32_t, 1 once u is known, and at this byte
- * u, float[d] (ref/FORMATS.md, Prepared rows). */
-enum { SHIFT_AT = 16 };
+/* A lane's state with key_bias or scale=head; behind it, with key_bias, is u,
+ * float[d] (ref/FORMATS.md, Prepared rows). */
+typedef struct kv_quant_own {
+  int32_t known;           /* 1: it is filled in */
+  kv_blocked block[SIDES]; /* the lane's settings of calibrated sides */
+} kv_quant_own;
+
+/* scale=head: the scale for a largest magnitude with these bits. */
+KV_FN float kv_quant_scale(const kv_blocked *c, uint32_t most) {
+  float top = c->element == KV_ELEMENT_E5M2 ? 57344.0f : 448.0f;
+  if (c->rule == KV_BLOCK_SIXTH) top = 2688;
+  if (c->rule == KV_BLOCK_FOUR_SIX) top = 1536;
+  return most ? kv_max(kv_div(kv_float(most), top), 0x1p-100f) : 1;
+}
 
 /* key_bias=mean: an element of a key before RoPE in fixed point; the mean of n
  * of these. */
 KV_FN int64_t kv_quant_fix(float x) {
-  x = x > -65536 ? x : -65536;
-  x = x < 65536 ? x : 65536;
+  x = kv_min(kv_max(x, -65536.0f), 65536.0f);
   return kv_fix(kv_mul(x, 0x1p-16f));
 }
 KV_FN float kv_quant_mean(int64_t sum, int n) {

@@ -195,8 +195,7 @@ static void fill_in(const kv_shape *s, kv_lowrank *o, kv_needs *needs) {
                       .ordered = true};
   needs->rope = true;
   needs->codings = 1;
-  needs->coding[0] =
-      KV_CODING(&kv_format_delta, &o->how, true, KV_BOTH_SIDES);
+  needs->coding[0] = KV_CODING(&kv_format_delta, &o->how, true, KV_BOTH_SIDES);
   needs->work = kv_lowrank_work(s, o);
 }
 

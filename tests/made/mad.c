@@ -19,8 +19,7 @@ static kv_rc mad_open(const kv_shape *shape, void *params, kv_needs *needs,
   needs->column[1] = KV_FLOAT;
   needs->classes = MAD_CLASSES;
   needs->codings = 2;
-  needs->coding[0] =
-      KV_CODING(&kv_format_channel, &four, false, KV_BOTH_SIDES);
+  needs->coding[0] = KV_CODING(&kv_format_channel, &four, false, KV_BOTH_SIDES);
   needs->coding[1] = KV_CODING(&kv_format_token, &two, false, KV_BOTH_SIDES);
   return KV_OK;
 }

@@ -34,9 +34,9 @@ static kv_coding draw_coding(uint64_t *seed) {
   int bits = PICK(seed, 0, 1, 2, 3);
   int group = channel ? PICK(seed, 0, 1, 2) : PICK(seed, 2, 3, 4);
   int rule = draw_below(seed, channel ? 2 : 3);
-  kv_coding c = KV_CODING(channel ? &kv_format_channel : &kv_format_token,
-                          &settings[group][3 * bits + rule], false,
-                          KV_BOTH_SIDES);
+  kv_coding c =
+      KV_CODING(channel ? &kv_format_channel : &kv_format_token,
+                &settings[group][3 * bits + rule], false, KV_BOTH_SIDES);
   c.rotate = draw_below(seed, 4) == 0;
   return c;
 }

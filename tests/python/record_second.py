@@ -155,7 +155,7 @@ def check_key_bias():
             said = subprocess.run(
                 [kvreplay, "run", t.path, "-q", "-m", spec, "-f", "jsonl"],
                 capture_output=True, text=True, check=True)  # fmt: skip
-            apart.append(json.loads(said.stdout)["output.rel_l2.mean"])
+            apart.append(json.loads(said.stdout)["output_error"]["mean"])
         assert apart[1] < 1e-5 < 0.01 < apart[0], apart
         shape = Model(model).shape_of(64)
         with Session(spec, prompt_len=50, **shape) as session:

@@ -242,7 +242,8 @@ TEST(one_side) {
   static const kv_minmax row = {2, D, 0};
   rig r;
   for (int sides = KV_BOTH_SIDES; sides <= KV_VALUES_ONLY; sides++) {
-    kv_coding c = KV_CODING(&kv_format_token, &row, false, (kv_coded_sides)sides);
+    kv_coding c =
+        KV_CODING(&kv_format_token, &row, false, (kv_coded_sides)sides);
     begin_with(&r, &(kv_needs){.codings = 1, .coding = {c}});
     const kv_slab *k = &r.lane.k_slab[KV_CODED];
     const kv_slab *v = &r.lane.v_slab[KV_CODED];

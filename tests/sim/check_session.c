@@ -112,13 +112,17 @@ static const char *const variants[] = {
     "adakv:grow=no:every=40",
     "kivi:group=8:residual=16:variant=code",
     "quest:page=8:skip=0",
+    "int4:key_bias=subtract:rotate=keys",
     "mad",
     "rest",
     "rest+kivi:group=8:residual=8"};
 enum { VARIANTS = sizeof variants / sizeof *variants };
-static const char *const chunked[] = {
-    "dense:prefill=37", "h2o:prefill=48", "snapkv+int4:prefill=31",
-    "keydiff:prefill=40", "quest:page=8:skip=0:prefill=50"};
+static const char *const chunked[] = {"int4:key_bias=mean:prefill=37",
+                                      "dense:prefill=37",
+                                      "h2o:prefill=48",
+                                      "snapkv+int4:prefill=31",
+                                      "keydiff:prefill=40",
+                                      "quest:page=8:skip=0:prefill=50"};
 enum { CHUNKED = sizeof chunked / sizeof *chunked };
 enum { LEAST_CHUNK = 31 }; /* tokens of the shortest of these */
 
@@ -166,7 +170,12 @@ static void check_list(const kv_trace *t, size_t n, const char *const *list) {
 }
 
 TEST(variants_are_of_run) {
+  static float bias[4096];
+  uint64_t seed = 9;
   kv_trace *t = bundled_open("retrieval_8_small.f32.safetensors");
+  assert_true(t->shape.n_kv_heads * t->shape.d <= 4096);
+  for (int i = 0; i < 4096; i++) bias[i] = (float)draw_below(&seed, 9) - 4;
+  for (int i = 0; i < t->n_layers; i++) t->layer[i].data.k_bias = bias;
   check_list(t, VARIANTS, variants);
   check_list(t, CHUNKED, chunked);
   kv_trace_close(t);

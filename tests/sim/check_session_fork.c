@@ -192,6 +192,7 @@ static const char *const variants[] = {
     "snapkv:budget=34/9/20/60:grow=no:every=40",
     "h2o:group=query_head",
     "kivi:group=8:residual=16:variant=code",
+    "int4:key_bias=mean",
     "quest:page=8:skip=0",
     "leankv:variant=code",
     "snapkv+int4:prefill=64",

@@ -21,6 +21,15 @@ static float *sinks_of(const kv_trace *t) {
   return x;
 }
 
+static float *biases_of(const kv_trace *t) {
+  size_t n = (size_t)t->shape.n_kv_heads * (size_t)t->shape.d;
+  float *x = kv_zalloc((size_t)t->shape.n_layers * n, sizeof *x);
+  for (int i = 0; x && i < t->n_layers; i++)
+    memcpy(x + (size_t)t->layer[i].data.layer * n, t->layer[i].data.k_bias,
+           n * sizeof *x);
+  return x;
+}
+
 kv_session_shape feed_shape(const kv_trace *t) {
   const kv_shape *p = &t->shape;
   int32_t *fed = kv_zalloc((size_t)t->n_layers, sizeof *fed);
@@ -29,33 +38,35 @@ kv_session_shape feed_shape(const kv_trace *t) {
     fed[i] = t->layer[i].data.layer;
     window[fed[i]] = t->layer[i].data.window;
   }
-  return (kv_session_shape){.abi = KV_SESSION_ABI,
-                            .n_layers = p->n_layers,
-                            .n_heads = p->n_heads,
-                            .n_kv_heads = p->n_kv_heads,
-                            .d = p->d,
-                            .d_v = p->d_v,
-                            .n_tokens = p->n_tokens,
-                            .dtype = (int32_t)p->dtype,
-                            .scale = p->scale,
-                            .n_fed = t->n_layers,
-                            .fed = fed,
-                            .inv_freq = t->rope.inv_freq,
-                            .interleaved = t->rope.interleaved,
-                            .positions = t->rope.positions,
-                            .softcap = p->softcap,
-                            .window = window,
-                            .sinks =
-                                t->layer[0].data.sinks ? sinks_of(t) : NULL,
-                            .inv_freq_windowed = t->windowed_inv_freq};
+  return (kv_session_shape){
+      .abi = KV_SESSION_ABI,
+      .n_layers = p->n_layers,
+      .n_heads = p->n_heads,
+      .n_kv_heads = p->n_kv_heads,
+      .d = p->d,
+      .d_v = p->d_v,
+      .n_tokens = p->n_tokens,
+      .dtype = (int32_t)p->dtype,
+      .scale = p->scale,
+      .n_fed = t->n_layers,
+      .fed = fed,
+      .inv_freq = t->rope.inv_freq,
+      .interleaved = t->rope.interleaved,
+      .positions = t->rope.positions,
+      .softcap = p->softcap,
+      .window = window,
+      .sinks = t->layer[0].data.sinks ? sinks_of(t) : NULL,
+      .inv_freq_windowed = t->windowed_inv_freq,
+      .k_bias = t->layer[0].data.k_bias ? biases_of(t) : NULL};
 }
 
 void feed_free(kv_session_shape *x) {
   free((void *)(uintptr_t)x->fed);
   free((void *)(uintptr_t)x->window);
   free((void *)(uintptr_t)x->sinks);
+  free((void *)(uintptr_t)x->k_bias);
   x->fed = x->window = NULL;
-  x->sinks = NULL;
+  x->sinks = x->k_bias = NULL;
 }
 
 static kv_session_in rows(const kv_trace *t, const void *data, kv_dtype type,

@@ -66,11 +66,11 @@ static json_t *layers_of(const kv_trace *t) {
   for (int i = 0; i < t->n_layers; i++) {
     const kv_recorded *r = &t->layer[i];
     json_array_append_new(
-        list, json_pack("{s:i,s:i,s:b,s:b,s:i,s:b,s:b}", "layer", r->data.layer,
-                        "rows", r->data.n_rows, "o", r->o != NULL, "colsum",
-                        r->data.colsum != NULL, "window", r->data.window,
-                        "sinks", r->data.sinks != NULL, "k_bias",
-                        r->data.k_bias != NULL));
+        list,
+        json_pack("{s:i,s:i,s:b,s:b,s:i,s:b,s:b}", "layer", r->data.layer,
+                  "rows", r->data.n_rows, "o", r->o != NULL, "colsum",
+                  r->data.colsum != NULL, "window", r->data.window, "sinks",
+                  r->data.sinks != NULL, "k_bias", r->data.k_bias != NULL));
   }
   return list;
 }

@@ -26,7 +26,7 @@ struct kv_trace_own {
   float *inv_freq;          /* [d / 2], or NULL */
   float *windowed_inv_freq; /* the same */
   uint8_t *windowed;        /* [the model's layers], or NULL */
-  float **sinks; /* [n_layers] of [n_heads]; NULL if a layer has none */
+  float **sinks;  /* [n_layers] of [n_heads]; NULL if a layer has none */
   float **k_bias; /* [n_layers] of [n_kv_heads][d]; the same */
 };
 

@@ -277,7 +277,8 @@ static kv_rc read_k_bias(kv_trace *t, int i, kv_err *e) {
   t->layer[i].data.k_bias = own;
   memcpy(own, y->data, (size_t)y->bytes);
   for (uint64_t x = 0; x < want[0] * want[1]; x++)
-    if (!kv_finite(own[x])) return kv_trace_tell(t, name, "holds NaN or Inf", e);
+    if (!kv_finite(own[x]))
+      return kv_trace_tell(t, name, "holds NaN or Inf", e);
   return KV_OK;
 }
 

@@ -603,11 +603,10 @@ void kv_vectors_rule(const kv_vectors *v, int i, char out[KV_VECTORS_RULE]) {
   all_said(needs, i, text, sizeof text);
   bool read = i == KV_V_K_READ && *text;
   if (i >= KV_V_STAGES || !gap) gap = rule + strlen(rule), *text = 0;
-  int n = snprintf(out, KV_VECTORS_RULE, "%.*s%s%s%s%s%s%s", (int)(gap - rule),
-                   rule, read ? "decoded (" : "", text, read ? "), " : "",
-                   *gap ? gap + 2 : "",
-                   strstr(text, "h(") ? "; h rounds to fp16" : "",
-                   *text ? before : "");
+  int n = snprintf(
+      out, KV_VECTORS_RULE, "%.*s%s%s%s%s%s%s", (int)(gap - rule), rule,
+      read ? "decoded (" : "", text, read ? "), " : "", *gap ? gap + 2 : "",
+      strstr(text, "h(") ? "; h rounds to fp16" : "", *text ? before : "");
   assert(n < KV_VECTORS_RULE);
   (void)n;
 }

@@ -443,10 +443,9 @@ static kv_rc session_check_variant(const kv_session_shape *x, kv_err *e) {
                      i / x->n_heads, i % x->n_heads);
   for (int i = 0; x->k_bias && i < x->n_layers * x->n_kv_heads * x->d; i++)
     if (!kv_finite(x->k_bias[i]))
-      return kv_fail(e, KV_USAGE,
-                     "k_bias of layer %d, KV head %d, is not finite at %d",
-                     i / x->d / x->n_kv_heads, i / x->d % x->n_kv_heads,
-                     i % x->d);
+      return kv_fail(
+          e, KV_USAGE, "k_bias of layer %d, KV head %d, is not finite at %d",
+          i / x->d / x->n_kv_heads, i / x->d % x->n_kv_heads, i % x->d);
   return check_frequencies(x, e);
 }
 
