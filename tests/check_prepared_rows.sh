@@ -9,5 +9,4 @@ for python in ${PYTHON:-python3 /usr/bin/python3}; do
     "$tiny/text_400.safetensors" "$kvreplay"
   exit
 done
-echo 'check_prepared_rows: no Python with numpy here'
-exit 77
+echo "check_prepared_rows: no Python with numpy here" && exit 77
