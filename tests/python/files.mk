@@ -12,6 +12,7 @@ in_python = conformance/cases.csv conformance/check.py conformance/checkout.py \
 	python/check_claims.py python/check_docs.py python/check_dump.py \
 	python/check_evaluate.py python/check_figures.py python/check_pack.py \
 	python/check_page.py python/check_prefill.py python/check_paired.py \
+	python/check_prepared.py \
 	python/check_python.py \
 	python/check_python_grades.py python/check_python_layouts.py \
 	python/check_python_runs.py python/check_python_scores.py \
