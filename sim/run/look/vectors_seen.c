@@ -117,7 +117,7 @@ static size_t number(const step *s, const coded *c, int32_t *group,
   return rows;
 }
 
-/* The row that entry i's code was made from. */
+/* The prepared row that entry i's code was made from. */
 static void original(const step *s, const coded *c, int i, float *row) {
   const kv_lane *l = s->l;
   const kv_shape *shape = l->shape;
@@ -128,15 +128,16 @@ static void original(const step *s, const coded *c, int i, float *row) {
   s->v->cell->plan.kernels->widen(
       shape->dtype, from + at * width * kv_dtype_size(shape->dtype), width,
       row);
-  if (c->slab->coding->pre_rope) kv_turn_back(l->turns, l->id[i], row);
+  kv_lane_prepare(l, c->slab->coding, key, l->id[i], row);
 }
 
 /* Counts what formats with a scale of the tensor clip. table: of put_side. */
 static void put_clipped(const step *s, const coded *c, const int32_t *table,
                         size_t rows) {
   const kv_coding *coding = c->slab->coding;
+  const void *settings = kv_lane_settings(s->l, coding);
   int width = c->slab->width;
-  if (coding->format != &kv_format_block || !kv_block_scaled(coding->settings))
+  if (coding->format != &kv_format_block || !kv_block_scaled(settings))
     return;
   float *row = kv_zalloc((size_t)width, sizeof *row);
   int32_t *n = put(s, c->first + 4, s->l->lane, KV_ST_I32, rows, 1);
@@ -145,7 +146,7 @@ static void put_clipped(const step *s, const coded *c, const int32_t *table,
     if (table[2 * i] < 0) continue;
     original(s, c, i, row);
     for (int x = 0; x < width; x++)
-      n[table[2 * i]] += kv_block_clips(coding->settings, width, x, row[x],
+      n[table[2 * i]] += kv_block_clips(settings, width, x, row[x],
                                         (const uint8_t *)block_of(c, i));
   }
   free(row);
