@@ -318,7 +318,7 @@ TEST(rewritten) {
   snprintf(x.path, sizeof x.path, "%s", scratch_path("touched.safetensors"));
   write_right(x.path);
   assert_int_equal(pthread_create(&who, NULL, touch, &x), 0);
-  for (int i = 0; i < 1000 && !refused; i++) {
+  for (int i = 0; i < 20000 && !refused; i++) {
     run(x.path, &kv_backend_ref, &cell);
     refused = cell.result.status == KV_CELL_REFUSED &&
               strstr(cell.result.reason, "was rewritten while it was read");
