@@ -3,6 +3,7 @@
  * Attention by chunks, observation by rows: arithmetic 3 and 4.
  */
 #include "ref/backend/attend.h"
+#include "ref/formats/block.h"
 #include "ref/ground/arith.h"
 #include "ref/ground/places.h"
 #include <stdlib.h>
@@ -100,7 +101,10 @@ static void span(const attention *a, int h, int m, int first, int j, int end,
                                          p + (size_t)i * KV_CHUNK);
   if (m < KV_MANY_HEADS) fetch_logits(m, s + end, a->lds);
   float *part = x->part + (size_t)h * (size_t)a->d_v;
-  if (kind.bits)
+  if (kind.block)
+    a->kernel->block_weigh(m, end - j, a->d_v, p, KV_CHUNK, row, kind.block,
+                           part);
+  else if (kind.bits)
     a->kernel->code_weigh(m, end - j, a->d_v, p, KV_CHUNK, row, kind.bits,
                           kind.run, part);
   else
@@ -121,7 +125,10 @@ static void widen_rows(const attention *a, int n, kv_row_kind *kind) {
   size_t d_v = (size_t)a->d_v;
   for (int i = 0; i < n; i++) {
     float *row = x->rows + (size_t)i * d_v;
-    if (kind->bits)
+    if (kind->block)
+      kv_format_block.decode(a->kernel, kind->block, 1, a->d_v, x->row[i], 0,
+                             row);
+    else if (kind->bits)
       read_codes(a, *kind, x->row[i], row);
     else
       a->kernel->widen(kind->type, x->row[i], d_v, row);
@@ -356,10 +363,16 @@ static int name_blocks(const kv_lane *l, const kv_cell_ref *side,
   if (!side || side[i].format < KV_CODED) return 0;
   const kv_slab *s = &slab[side[i].format];
   const kv_format *format = s->coding->format;
-  if (!format->in_place ||
-      !format->in_place(s->coding->settings, &kind->bits, &kind->run) ||
-      !l->kernels->codes_suit(kind->bits, kind->run, s->width))
+  const void *settings = s->coding->settings;
+  kind->block = format == &kv_format_block ? settings : NULL;
+  if (kind->block) {
+    kind->bits = kind->block->bits;
+    if (!l->kernels->blocks_suit(kind->block, s->width)) return 0;
+  } else if (!format->in_place ||
+             !format->in_place(settings, &kind->bits, &kind->run) ||
+             !l->kernels->codes_suit(kind->bits, kind->run, s->width)) {
     return 0;
+  }
   int n = alike(side, i, count);
   if (n < count && n < LEAST_IN_PLACE) return 0;
   for (int j = 0; j < n; j++)
@@ -441,8 +454,12 @@ static int some_logits(const kv_kernels *kernel, const kv_lane *l, int m,
   int n = count < KV_KEYS ? count : KV_KEYS;
   n = m < KV_MANY_HEADS ? name_key_blocks(l, i, n, x, &of) : 0;
   if (n > 0) {
-    kernel->code_logits(m, n, shape->d, q, ldq, x->row, of.bits, of.run,
-                        shape->scale, s, lds, x->pack);
+    if (of.block)
+      kernel->block_logits(m, n, shape->d, q, ldq, x->row, of.block,
+                           shape->scale, s, lds, x->pack);
+    else
+      kernel->code_logits(m, n, shape->d, q, ldq, x->row, of.bits, of.run,
+                          shape->scale, s, lds, x->pack);
     kernel->softcap(shape->softcap, m, n, s, lds);
     return n;
   }

@@ -6,11 +6,15 @@
  * are fixed by ref/ground/arith.h; this file only decides which chains share a
  * register.
  */
+#include "ref/formats/block.h"
+
 #include KV_VEC_HEADER
 
 #include "ref/kernels/elements.h"
 
 #include "ref/kernels/coded.h"
+
+#include "ref/kernels/blocks.h"
 #include "ref/kernels/logits.h"
 #include "ref/kernels/similar.h"
 #include "ref/kernels/weigh.h"
@@ -42,4 +46,7 @@ const kv_kernels SET_TABLE = {
     .codes_suit = codes_suit,
     .code_logits = code_logits,
     .code_weigh = code_weigh,
+    .blocks_suit = blocks_suit,
+    .block_logits = block_logits,
+    .block_weigh = block_weigh,
 };

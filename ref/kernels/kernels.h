@@ -25,11 +25,15 @@ enum {
 }; /* rows that a kernel packs at once; `pack` holds KV_PACK * d floats, 64-byte
       aligned */
 
+struct kv_blocked;
+
 /* What rows hold: elements of a type or, if bits is not 0, codes of so many
- * bits; `run` neighbours share scale and minimum. */
+ * bits: of the format block if that is set; else `run` neighbours share scale
+ * and minimum. */
 typedef struct kv_row_kind {
   kv_dtype type; /* of elements, if bits is 0 */
   int bits, run; /* bits of a code; elements that share scale and minimum */
+  const struct kv_blocked *block;
 } kv_row_kind;
 
 /* One set. */
@@ -144,6 +148,16 @@ typedef struct kv_kernels {
                       float *s, size_t lds, float *pack);
   void (*code_weigh)(int m, int n, int d_v, const float *p, size_t ldp,
                      const void *const *value, int bits, int run, float *a);
+
+  /* The same over rows of the format block (ref/formats/block.h), with the bits
+   * of rows that it decodes. */
+  bool (*blocks_suit)(const struct kv_blocked *c, int width);
+  void (*block_logits)(int m, int n, int d, const float *q, size_t ldq,
+                       const void *const *key, const struct kv_blocked *c,
+                       float scale, float *s, size_t lds, float *pack);
+  void (*block_weigh)(int m, int n, int d_v, const float *p, size_t ldp,
+                      const void *const *value, const struct kv_blocked *c,
+                      float *a);
 } kv_kernels;
 
 /* The best set that this processor can run. */
