@@ -125,10 +125,7 @@ static void widen_rows(const attention *a, int n, kv_row_kind *kind) {
   size_t d_v = (size_t)a->d_v;
   for (int i = 0; i < n; i++) {
     float *row = x->rows + (size_t)i * d_v;
-    if (kind->block)
-      kv_format_block.decode(a->kernel, kind->block, 1, a->d_v, x->row[i], 0,
-                             row);
-    else if (kind->bits)
+    if (kind->bits)
       read_codes(a, *kind, x->row[i], row);
     else
       a->kernel->widen(kind->type, x->row[i], d_v, row);
@@ -143,7 +140,7 @@ static void weigh(const attention *a, int h, int m, int first, int from,
   for (int n; from < end; from += n) {
     kv_row_kind kind = {.type = KV_F32};
     n = a->value(a->ctx, first + from, end - from, a->x, &kind);
-    if (m >= KV_MANY_HEADS && (kind.bits || kind.type != KV_F32))
+    if (m >= KV_MANY_HEADS && !kind.block && (kind.bits || kind.type != KV_F32))
       widen_rows(a, n, &kind);
     const int most = span_of(m, kind);
     for (int j = from, stop; j < from + n; j = stop) {
@@ -364,10 +361,10 @@ static int name_blocks(const kv_lane *l, const kv_cell_ref *side,
   const kv_slab *s = &slab[side[i].format];
   const kv_format *format = s->coding->format;
   const void *settings = s->coding->settings;
-  kind->block = format == &kv_format_block ? settings : NULL;
+  kind->block = format == &kv_format_block ? &x->block : NULL;
   if (kind->block) {
-    kind->bits = kind->block->bits;
-    if (!l->kernels->blocks_suit(kind->block, s->width)) return 0;
+    if (!kv_block_in_place(settings, s->width, &x->block)) return 0;
+    kind->bits = x->block.bits;
   } else if (!format->in_place ||
              !format->in_place(settings, &kind->bits, &kind->run) ||
              !l->kernels->codes_suit(kind->bits, kind->run, s->width)) {
@@ -452,8 +449,8 @@ static int some_logits(const kv_kernels *kernel, const kv_lane *l, int m,
   const kv_shape *shape = l->shape;
   kv_row_kind of;
   int n = count < KV_KEYS ? count : KV_KEYS;
-  n = m < KV_MANY_HEADS ? name_key_blocks(l, i, n, x, &of) : 0;
-  if (n > 0) {
+  n = name_key_blocks(l, i, n, x, &of);
+  if (n > 0 && (m < KV_MANY_HEADS || of.block)) {
     if (of.block)
       kernel->block_logits(m, n, shape->d, q, ldq, x->row, of.block,
                            shape->scale, s, lds, x->pack);

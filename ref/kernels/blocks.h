@@ -22,44 +22,37 @@ typedef struct block_kind {
   X(r, 8, 5, 0) X(r, 4, 5, 0) X(r, 4, 4, 0) X(r, 4, 4, 1)
 enum { BLOCK_PLACES = 4 };
 
-/* -1: there is no kernel. */
-INLINE int block_place(const kv_blocked *c) {
-  if (c->bits == 8) return c->element == KV_ELEMENT_INTEGER ? 0 : -1;
-  if (c->bits != 4 || c->minimum) return -1;
-  return c->log == 4 ? 2 + (c->whole != 1) : 1;
-}
-
-/* Rows are so wide that a register of scales ends within them. */
-static bool blocks_suit(const kv_blocked *c, int width) {
-  return block_place(c) >= 0 && width >= 64 && width % KV_BLOCK_MOST == 0;
+INLINE int block_place(const kv_block_rows *c) {
+  return c->bits == 8 ? 0 : c->log == 5 ? 1 : 2 + (c->whole != 1);
 }
 
 /* A row in memory. */
 typedef struct block_shape {
-  const kv_blocked *c;
-  int width, count, codes; /* elements; blocks; offset of the codes */
-  size_t size;             /* bytes */
-  vtable number;           /* what codes of 4 bits mean */
+  const kv_block_rows *c;
+  int width, count, each, codes; /* elements; blocks; bytes of a scale; offset
+                                    of the codes */
+  size_t size;                   /* bytes */
+  vtable number;
   vec whole;
 } block_shape;
 
-INLINE block_shape block_shape_of(const kv_blocked *c, int width) {
-  const int codes = kv_block_metadata(c, width);
-  float number[16];
-  for (uint32_t i = 0; i < 16; i++) number[i] = kv_block_value(c, i);
+INLINE block_shape block_shape_of(const kv_block_rows *c, int width) {
+  const int count = width >> c->log, each = c->scale == KV_BLOCK_F16 ? 2 : 1;
+  const int codes = count * each;
   return (block_shape){.c = c,
                        .width = width,
-                       .count = kv_block_count(c, width),
+                       .count = count,
+                       .each = each,
                        .codes = codes,
-                       .size = (size_t)(codes + kv_block_codes(c, width)),
-                       .number = v_table(number),
+                       .size = (size_t)(codes + width * c->bits / 8),
+                       .number = v_table(c->number),
                        .whole = v_one(c->whole)};
 }
 
-/* Scales from e4m3 without a sign, or e8m0 (2^-127 for 0). */
-INLINE vec byte_scales(const kv_blocked *c, vint byte) {
+/* Scales from their bytes; e8m0 reads 0 as 2^-127. */
+INLINE vec byte_scales(const kv_block_rows *c, vint byte) {
   vint up = vi_shl23(byte);
-  if (c->scale == KV_SCALE_E4M3)
+  if (c->scale == KV_BLOCK_E4M3)
     return v_mul(v_float(vi_down(up, 3)), v_one(0x1p120f));
   return v_max(v_float(up), v_one(0x1p-127f));
 }
@@ -98,7 +91,7 @@ INLINE void block_ahead(int vectors, const void *const *key, int known,
 
 /* Scales of LANES keys into column `to` of the ranges. */
 INLINE void pack_scales(const block_shape *of, bytes *const *row, float *to) {
-  const int each = kv_block_number(of->c);
+  const int each = of->each;
   for (int g = 0; g < of->count; g += 4 / each) {
     vint word = vi_words(row, (size_t)(g * each));
     for (int i = 0; i < 4 / each; i++, to += KV_PACK) {
@@ -217,7 +210,7 @@ INLINE void block_band(block_kind t, int rows, int blocks,
   for (int i = 0; i < n; i++, p++) {
     bytes *row = w->value[i];
     fetch_ahead(&ahead);
-    v_store(scale, of.c->scale == KV_SCALE_F16
+    v_store(scale, of.c->scale == KV_BLOCK_F16
                        ? v_from_f16(row + 2 * g)
                        : byte_scales(of.c, vi_of_bytes(row + g)));
     UNROLL for (int x = 0; x < count; x++) {
@@ -266,7 +259,7 @@ static const struct {
                                   {BLOCK_KINDS(LIST_BLOCKS, 4)}};
 
 static void block_logits(int m, int n, int d, const float *q, size_t ldq,
-                         const void *const *key, const kv_blocked *c,
+                         const void *const *key, const kv_block_rows *c,
                          float scale, float *s, size_t lds, float *pack) {
   block_keys k = {.of = block_shape_of(c, d),
                   .q = q,
@@ -288,7 +281,7 @@ static void block_logits(int m, int n, int d, const float *q, size_t ldq,
 }
 
 static void block_weigh(int m, int n, int d_v, const float *p, size_t ldp,
-                        const void *const *value, const kv_blocked *c,
+                        const void *const *value, const kv_block_rows *c,
                         float *a) {
   block_values w = {block_shape_of(c, d_v), n, p, ldp, value, a};
   for (int i = 0, rows; i < m && n > 0; i += rows) {

@@ -6,8 +6,6 @@
  * are fixed by ref/ground/arith.h; this file only decides which chains share a
  * register.
  */
-#include "ref/formats/block.h"
-
 #include KV_VEC_HEADER
 
 #include "ref/kernels/elements.h"
@@ -46,7 +44,6 @@ const kv_kernels SET_TABLE = {
     .codes_suit = codes_suit,
     .code_logits = code_logits,
     .code_weigh = code_weigh,
-    .blocks_suit = blocks_suit,
     .block_logits = block_logits,
     .block_weigh = block_weigh,
 };

@@ -33,8 +33,8 @@
  *   vi_and                    bit by bit
  *   vtable v_table v_entry    16 numbers, selected by a lane's lowest 4 bits
  *   vi_of_signed vi_xor       of signed bytes; bit by bit
- *   vi_nibbles                of 8 bytes the low, then the high 4 bits, if there
- *                             are 16 lanes; higher bits are undefined
+ *   vi_nibbles                8 bytes, then they shifted down by 4 bits, if
+ *                             there are 16 lanes
  *   v_half                    one fp16 number in all lanes
  *   TABLE_BITS v_look         codes of at most so many bits are looked up:
  *                             v_look takes the number that a lane's lowest

@@ -236,8 +236,8 @@ static void make_rows(const kv_blocked *c, int width, const void **row) {
   }
 }
 
-static void check_kernels(const kv_kernels *k, const kv_blocked *c, int width,
-                          int m, const void *const *row) {
+static void check_kernels(const kv_kernels *k, const kv_block_rows *c,
+                          int width, int m, const void *const *row) {
   static float s[4 * ROWS], a[4 * WIDEST];
   float *pack = last(8, sizeof(float) * KV_PACK * (size_t)width);
   for (int i = 0; i < m * width; i++) a[i] = query[i];
@@ -275,11 +275,12 @@ TEST(kernels) {
     for (int width = 32; width <= WIDEST; width += width < 128 ? 16 : 96) {
       kv_blocked c = named(of[i / 2].name);
       if (i % 2 && kv_block_scaled(&c)) c.whole = 0.003f;
-      if (!kv_kernels_best()->blocks_suit(&c, width)) continue;
+      kv_block_rows of_row;
+      if (!kv_block_in_place(&c, width, &of_row)) continue;
       make_rows(&c, width, row);
       for (int s = 0; s < n_sets; s++)
         for (int m = 1; m <= 4; m++, suited++)
-          check_kernels(sets[s], &c, width, m, row);
+          check_kernels(sets[s], &of_row, width, m, row);
     }
   assert_true(suited > 8 * 2 * 4);
 }
