@@ -3,6 +3,7 @@
  * Attention by chunks, observation by rows: arithmetic 3 and 4.
  */
 #include "ref/backend/attend.h"
+#include "ref/formats/block.h"
 #include "ref/ground/arith.h"
 #include "ref/ground/places.h"
 #include <stdlib.h>
@@ -100,7 +101,10 @@ static void span(const attention *a, int h, int m, int first, int j, int end,
                                          p + (size_t)i * KV_CHUNK);
   if (m < KV_MANY_HEADS) fetch_logits(m, s + end, a->lds);
   float *part = x->part + (size_t)h * (size_t)a->d_v;
-  if (kind.bits)
+  if (kind.block)
+    a->kernel->block_weigh(m, end - j, a->d_v, p, KV_CHUNK, row, kind.block,
+                           part);
+  else if (kind.bits)
     a->kernel->code_weigh(m, end - j, a->d_v, p, KV_CHUNK, row, kind.bits,
                           kind.run, part);
   else
@@ -136,7 +140,7 @@ static void weigh(const attention *a, int h, int m, int first, int from,
   for (int n; from < end; from += n) {
     kv_row_kind kind = {.type = KV_F32};
     n = a->value(a->ctx, first + from, end - from, a->x, &kind);
-    if (m >= KV_MANY_HEADS && (kind.bits || kind.type != KV_F32))
+    if (m >= KV_MANY_HEADS && !kind.block && (kind.bits || kind.type != KV_F32))
       widen_rows(a, n, &kind);
     const int most = span_of(m, kind);
     for (int j = from, stop; j < from + n; j = stop) {
@@ -356,10 +360,17 @@ static int name_blocks(const kv_lane *l, const kv_cell_ref *side,
   if (!side || side[i].format < KV_CODED) return 0;
   const kv_slab *s = &slab[side[i].format];
   const kv_format *format = s->coding->format;
-  if (!format->in_place || kv_coding_prepares(s->coding) ||
-      !format->in_place(s->coding->settings, &kind->bits, &kind->run) ||
-      !l->kernels->codes_suit(kind->bits, kind->run, s->width))
+  if (kv_coding_prepares(s->coding)) return 0;
+  const void *settings = s->coding->settings;
+  kind->block = format == &kv_format_block ? &x->block : NULL;
+  if (kind->block) {
+    if (!kv_block_in_place(settings, s->width, &x->block)) return 0;
+    kind->bits = x->block.bits;
+  } else if (!format->in_place ||
+             !format->in_place(settings, &kind->bits, &kind->run) ||
+             !l->kernels->codes_suit(kind->bits, kind->run, s->width)) {
     return 0;
+  }
   int n = alike(side, i, count);
   if (n < count && n < LEAST_IN_PLACE) return 0;
   for (int j = 0; j < n; j++)
@@ -438,10 +449,14 @@ static int some_logits(const kv_kernels *kernel, const kv_lane *l, int m,
   const kv_shape *shape = l->shape;
   kv_row_kind of;
   int n = count < KV_KEYS ? count : KV_KEYS;
-  n = m < KV_MANY_HEADS ? name_key_blocks(l, i, n, x, &of) : 0;
-  if (n > 0) {
-    kernel->code_logits(m, n, shape->d, q, ldq, x->row, of.bits, of.run,
-                        shape->scale, s, lds, x->pack);
+  n = name_key_blocks(l, i, n, x, &of);
+  if (n > 0 && (m < KV_MANY_HEADS || of.block)) {
+    if (of.block)
+      kernel->block_logits(m, n, shape->d, q, ldq, x->row, of.block,
+                           shape->scale, s, lds, x->pack);
+    else
+      kernel->code_logits(m, n, shape->d, q, ldq, x->row, of.bits, of.run,
+                          shape->scale, s, lds, x->pack);
     kernel->softcap(shape->softcap, m, n, s, lds);
     return n;
   }

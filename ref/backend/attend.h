@@ -65,6 +65,7 @@ typedef struct kv_attend_scratch {
   const kv_begun *begun; /* or NULL; used for a single step if M was predicted
                             for every head */
   kv_materialised materialised; /* if not NULL, read instead of codes */
+  kv_block_rows block;          /* how rows of a format block are stored */
   const void *row[KV_KEYS];     /* rows named for a kernel; not owned */
 } kv_attend_scratch;
 

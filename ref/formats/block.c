@@ -4,6 +4,7 @@
  * ref/formats/block.h. Cost: O(width) each way, by plain loops.
  */
 #include "ref/formats/block.h"
+#include "ref/kernels/kernels.h"
 #include <string.h>
 
 static int members(const void *settings) {
@@ -41,6 +42,17 @@ static void decode(const struct kv_kernels *kernels, const void *settings,
   (void)kernels, (void)rows, (void)member;
   for (int i = 0; i < width; i++)
     out[i] = kv_block_decode(c, width, i, at, codes);
+}
+
+bool kv_block_in_place(const kv_blocked *c, int width, kv_block_rows *out) {
+  bool byte = c->bits == 8 && c->element == KV_ELEMENT_INTEGER;
+  if (width < 64 || width % KV_BLOCK_MOST || c->minimum) return false;
+  *out = (kv_block_rows){.bits = c->bits, .log = c->log, .whole = c->whole};
+  out->scale = c->scale == KV_SCALE_F16    ? KV_BLOCK_F16
+               : c->scale == KV_SCALE_E8M0 ? KV_BLOCK_E8M0
+                                           : KV_BLOCK_E4M3;
+  for (uint32_t i = 0; i < 16; i++) out->number[i] = kv_block_value(c, i);
+  return byte || c->bits == 4;
 }
 
 /* --- for inspection ------------------------------------------------------ */

@@ -21,6 +21,12 @@
 #include "ref/formats/rules.h"
 
 extern const kv_format kv_format_block;
+struct kv_blocked;
+struct kv_block_rows;
+/* Can kernels read rows of that width as they are stored? Then *out says how.
+ */
+bool kv_block_in_place(const struct kv_blocked *c, int width,
+                       struct kv_block_rows *out);
 
 enum { KV_BLOCK_MOST = 32 }; /* most elements of a block */
 

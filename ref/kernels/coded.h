@@ -462,14 +462,14 @@ typedef struct code_ahead {
   int bands, wait;   /* bands of the call; rows used before the next fetch */
 } code_ahead;
 
-INLINE code_ahead code_ahead_of(const code_values *w, int size, int j) {
-  const int bands = (w->of.plane + size - 1) / size;
+/* Of band number `band` over rows value[n] of `size` bytes. */
+INLINE code_ahead code_ahead_of(const void *const *value, int n, size_t size,
+                                int bands, int band) {
   const int first =
-      (bands == 1 ? (int)ROWS_NEAR : (int)ROWS_AHEAD) + j / size * w->n / bands;
-  const char *row = row_ahead(w->value, w->n, first);
-  const char *next = row_ahead(w->value, w->n, first + 1);
-  return (code_ahead){row, (uintptr_t)next - (uintptr_t)row,
-                      (size_t)(4 * w->of.runs + w->of.plane), bands, 0};
+      (bands == 1 ? (int)ROWS_NEAR : (int)ROWS_AHEAD) + band * n / bands;
+  const char *row = row_ahead(value, n, first);
+  const char *next = row_ahead(value, n, first + 1);
+  return (code_ahead){row, (uintptr_t)next - (uintptr_t)row, size, bands, 0};
 }
 
 INLINE void fetch_ahead(code_ahead *a) {
@@ -496,7 +496,9 @@ INLINE void code_band(int bits, int rows, int loads, int runs,
   const float *p = w->p;
   run_place at[4];
   vec a[4][8];
-  code_ahead ahead = code_ahead_of(w, loads * LANES, j);
+  const int size = loads * LANES, bands = (plane + size - 1) / size;
+  code_ahead ahead = code_ahead_of(value, n, (size_t)(4 * w->of.runs + plane),
+                                   bands, j / size);
 #define EACH_VECTOR                                                            \
   UNROLL for (int l = 0; l < loads; l++) UNROLL for (int h = 0; h < planes; h++)
   UNROLL for (int g = 0; g < runs; g++) at[g] = place_of(&w->of, g * plane + j);

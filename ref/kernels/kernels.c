@@ -11,6 +11,8 @@
 #include "ref/kernels/elements.h"
 
 #include "ref/kernels/coded.h"
+
+#include "ref/kernels/blocks.h"
 #include "ref/kernels/logits.h"
 #include "ref/kernels/similar.h"
 #include "ref/kernels/weigh.h"
@@ -42,4 +44,6 @@ const kv_kernels SET_TABLE = {
     .codes_suit = codes_suit,
     .code_logits = code_logits,
     .code_weigh = code_weigh,
+    .block_logits = block_logits,
+    .block_weigh = block_weigh,
 };

@@ -25,11 +25,28 @@ enum {
 }; /* rows that a kernel packs at once; `pack` holds KV_PACK * d floats, 64-byte
       aligned */
 
+/* How rows of the format block are stored: scales, then codes, of 4 bits by
+ * blocks as ref/formats/block.h says, or signed bytes. A code is read as
+ * RN(RN(number * scale) * whole). The width is a multiple of 32, at least 64.
+ */
+typedef enum kv_block_scales {
+  KV_BLOCK_F16,
+  KV_BLOCK_E8M0,
+  KV_BLOCK_E4M3 /* above 0 */
+} kv_block_scales;
+typedef struct kv_block_rows {
+  int bits, log; /* of a code; 2^log elements share a scale: 4 or 5 */
+  kv_block_scales scale;
+  float whole, number[16]; /* number: what codes of 4 bits mean */
+} kv_block_rows;
+
 /* What rows hold: elements of a type or, if bits is not 0, codes of so many
- * bits; `run` neighbours share scale and minimum. */
+ * bits: of the format block if that is set; else `run` neighbours share scale
+ * and minimum. */
 typedef struct kv_row_kind {
   kv_dtype type; /* of elements, if bits is 0 */
   int bits, run; /* bits of a code; elements that share scale and minimum */
+  const kv_block_rows *block;
 } kv_row_kind;
 
 /* One set. */
@@ -144,6 +161,15 @@ typedef struct kv_kernels {
                       float *s, size_t lds, float *pack);
   void (*code_weigh)(int m, int n, int d_v, const float *p, size_t ldp,
                      const void *const *value, int bits, int run, float *a);
+
+  /* The same over rows of the format block, with the bits of rows that it
+   * decodes. */
+  void (*block_logits)(int m, int n, int d, const float *q, size_t ldq,
+                       const void *const *key, const kv_block_rows *of,
+                       float scale, float *s, size_t lds, float *pack);
+  void (*block_weigh)(int m, int n, int d_v, const float *p, size_t ldp,
+                      const void *const *value, const kv_block_rows *of,
+                      float *a);
 } kv_kernels;
 
 /* The best set that this processor can run. */

@@ -31,6 +31,10 @@
  *   v_of_half                 the low half of each lane, fp16, exact
  *   vi_down                   shifted down by so many bits, zeros shifted in
  *   vi_and                    bit by bit
+ *   vtable v_table v_entry    16 numbers, selected by a lane's lowest 4 bits
+ *   vi_of_signed vi_xor       of signed bytes; bit by bit
+ *   vi_nibbles                8 bytes, then they shifted down by 4 bits, if
+ *                             there are 16 lanes
  *   v_half                    one fp16 number in all lanes
  *   TABLE_BITS v_look         codes of at most so many bits are looked up:
  *                             v_look takes the number that a lane's lowest

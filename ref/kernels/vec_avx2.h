@@ -99,6 +99,11 @@ INLINE vint vi_keep(vint a) { return a; }
 INLINE vint vi_of_bytes(bytes *p) {
   return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p));
 }
+INLINE vint vi_of_signed(bytes *p) {
+  return _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p));
+}
+INLINE vint vi_nibbles(bytes *p) { return vi_of_bytes(p); } /* too narrow */
+INLINE vint vi_xor(vint a, vint b) { return _mm256_xor_si256(a, b); }
 INLINE vint vi_words(bytes *const *row, size_t at) {
   return _mm256_inserti128_si256(_mm256_castsi128_si256(four_words(row, at)),
                                  four_words(row + 4, at), 1);
@@ -109,6 +114,16 @@ INLINE vec v_from_int(vint a) { return _mm256_cvtepi32_ps(a); }
 enum { TABLE_BITS = 2 };
 INLINE vec v_look(vec table, vint a) {
   return _mm256_permutevar8x32_ps(table, a);
+}
+typedef struct vtable {
+  vec low, high;
+} vtable;
+INLINE vtable v_table(const float *p) {
+  return (vtable){v_load(p), v_load(p + LANES)};
+}
+INLINE vec v_entry(vtable t, vint a) { /* bit 3 to the sign, which chooses */
+  return _mm256_blendv_ps(v_look(t.low, a), v_look(t.high, a),
+                          v_float(_mm256_slli_epi32(a, 28)));
 }
 INLINE vint v_nearest(vec x) { return _mm256_cvtps_epi32(x); }
 INLINE uint64_t v_above(vec x, float least) {

@@ -93,6 +93,17 @@ INLINE vint vi_keep(vint a) {
 INLINE vint vi_of_bytes(bytes *p) {
   return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p));
 }
+INLINE vint vi_of_signed(bytes *p) {
+  return _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p));
+}
+INLINE vint vi_nibbles(bytes *p) {
+  const __m512i by =
+      _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 4, 4, 4, 4, 4, 4, 4, 4);
+  int64_t eight;
+  memcpy(&eight, p, 8);
+  return _mm512_srlv_epi32(_mm512_cvtepu8_epi32(_mm_set1_epi64x(eight)), by);
+}
+INLINE vint vi_xor(vint a, vint b) { return _mm512_xor_si512(a, b); }
 INLINE vint vi_words(bytes *const *row, size_t at) {
   __m128i a[4];
   UNROLL for (int i = 0; i < 4; i++) a[i] = four_words(row + 4 * i, at);
@@ -108,6 +119,9 @@ INLINE vec v_from_int(vint a) { return _mm512_cvtepi32_ps(a); }
 
 enum { TABLE_BITS = 4 };
 INLINE vec v_look(vec table, vint a) { return _mm512_permutexvar_ps(a, table); }
+typedef vec vtable;
+INLINE vtable v_table(const float *p) { return v_load(p); }
+INLINE vec v_entry(vtable t, vint a) { return v_look(t, a); }
 INLINE vint v_nearest(vec x) { return _mm512_cvtps_epi32(x); }
 INLINE uint64_t v_above(vec x, float least) {
   return _mm512_cmp_ps_mask(x, v_one(least), _CMP_GT_OQ);

@@ -117,6 +117,11 @@ INLINE vint vi_load(const uint32_t *p) {
 INLINE void vi_store(uint32_t *p, vint a) { memcpy(p, &a, sizeof a); }
 INLINE vint vi_keep(vint a) { return a; }
 INLINE vint vi_of_bytes(bytes *p) { return (vint){p[0], p[1], p[2], p[3]}; }
+INLINE vint vi_of_signed(bytes *p) {
+  return (vint){(int8_t)p[0], (int8_t)p[1], (int8_t)p[2], (int8_t)p[3]};
+}
+INLINE vint vi_nibbles(bytes *p) { return vi_of_bytes(p); } /* too narrow */
+INLINE vint vi_xor(vint a, vint b) { return a ^ b; }
 INLINE vint vi_words(bytes *const *row, size_t at) {
   vint a;
   for (int i = 0; i < LANES; i++) {
@@ -133,6 +138,18 @@ enum { TABLE_BITS = 2 };
 INLINE vec v_look(vec table, vint a) {
   return (vec){table[a[0] & 3], table[a[1] & 3], table[a[2] & 3],
                table[a[3] & 3]};
+}
+typedef struct vtable {
+  float of[16];
+} vtable;
+INLINE vtable v_table(const float *p) {
+  vtable t;
+  memcpy(&t, p, sizeof t);
+  return t;
+}
+INLINE vec v_entry(vtable t, vint a) {
+  return (vec){t.of[a[0] & 15], t.of[a[1] & 15], t.of[a[2] & 15],
+               t.of[a[3] & 15]};
 }
 #ifdef __SSE2__
 #  include <emmintrin.h>

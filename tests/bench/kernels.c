@@ -9,6 +9,7 @@
  * usage: kernels [--csv] [SET]       goals are printed, not enforced
  */
 #include "ref/kernels/kernels.h"
+#include "ref/formats/named.h"
 #include "ref/ground/arith.h"
 #include "tests/bench/ceiling.h"
 
@@ -376,6 +377,92 @@ static int bench_decodes(void) {
   return same;
 }
 
+/* --- decoding from codes -------------------------------------------------- */
+
+/* The same over rows of formats, lane after lane, of the slower of reading
+ * their bytes and of half the FMA peak: an element takes one FMA to be made and
+ * one for each query, and a query's is counted. */
+
+typedef struct coded {
+  decode *x;
+  const kv_named_format *format;
+  kv_block_rows rows;
+} coded;
+
+static void run_coded(void *v) {
+  const coded *c = v;
+  decode *x = c->x;
+  const kv_kernels *k = x->k;
+  const int g = x->group, bits = c->format->bits;
+  const kv_block_rows *block = &c->rows;
+  for (int at = 0; at < TOKENS; at += CHUNK) {
+    const size_t row = (size_t)x->lane * TOKENS + (size_t)at;
+    const void *const *key = x->key + row, *const *value = x->value + row;
+    if (bits)
+      k->code_logits(g, CHUNK, D, x->q, D, key, bits, D, 0.0883f, x->s, CHUNK,
+                     x->pack);
+    else
+      k->block_logits(g, CHUNK, D, x->q, D, key, block, 0.0883f, x->s, CHUNK,
+                      x->pack);
+    for (int h = 0; h < g; h++) {
+      float *s = x->s + h * CHUNK;
+      k->exp_sum(s, k->max(s, CHUNK), CHUNK, s);
+    }
+    if (bits)
+      k->code_weigh(g, CHUNK, D, x->s, CHUNK, value, bits, D, x->part);
+    else
+      k->block_weigh(g, CHUNK, D, x->s, CHUNK, value, block, x->part);
+  }
+  x->lane = (x->lane + 1) % LANES_OF_DECODE;
+}
+
+/* Rows of one row's bytes: which ones they are does not change the time. */
+static void bench_coded(const char *name, double peak) {
+  const kv_named_format *f = kv_named_format_at(kv_named_format_find(name));
+  const kv_minmax token = {.bits = f->bits, .group = D, .rule = f->rule};
+  const void *set = f->bits ? (const void *)&token : &f->block;
+  const kv_coded_size size = f->format->size(set, 1, D);
+  const size_t each = size.codes + size.metadata;
+  const size_t rows = (size_t)LANES_OF_DECODE * TOKENS;
+  char *kv = bench_take(2 * rows, each), what[64];
+  float *q = bench_take(4 * D, 4);
+  const float *one = q;
+  bench_fill(KV_F32, 4 * D, q);
+  f->format->encode(set, 1, D, &one, kv);
+  for (size_t i = 1; i < 2 * rows; i++) memcpy(kv + i * each, kv, each);
+  decode x = {kernels,
+              1,
+              0,
+              q,
+              bench_rows(kv, rows, each),
+              bench_rows(kv + rows * each, rows, each),
+              bench_take(4 * CHUNK, 4),
+              bench_take(4 * D, 4),
+              bench_take((size_t)KV_PACK * D, 4),
+              NULL};
+  coded c = {&x, f, {0}};
+  if (!f->bits) kv_block_in_place(&f->block, D, &c.rows);
+  const double moved = 2e-9 * TOKENS * (double)each;
+  const double gbs =
+      read_bandwidth(kernels->name, kv, 2 * rows * each / 256 * 256);
+  for (; x.group <= 4; x.group += 3) {
+    double flop = 4e-9 * D * TOKENS * x.group, time = best_of(run_coded, &c);
+    int reads = moved / gbs > 2 * flop / peak;
+    snprintf(what, sizeof what, "%s, group of %d: of %s", name, x.group,
+             reads ? "reading" : "half the FMA peak");
+    bench_report(what, (reads ? moved : flop) / time,
+                 reads ? "GB/s" : "GFLOP/s", reads ? gbs : peak / 2,
+                 f->bits ? 0 : 50);
+  }
+  free(kv), free(q), free(x.key), free(x.value);
+  free(x.s), free(x.part), free(x.pack);
+}
+
+static void bench_codes(double peak) {
+  static const char *const name[] = {"int8", "int4", "q8_0", "q4_0", "nvfp4"};
+  for (int i = 0; i < 5; i++) bench_coded(name[i], peak);
+}
+
 /* --- similar keys --------------------------------------------------------- */
 
 /* Cosines of every two keys of a lane, as R-KV sums them: of the FMA peak, the
@@ -450,6 +537,7 @@ int main(int argc, char **argv) {
     if (now > peak) peak = now;
   }
   if (peak > 0) bench_report("FMA peak", peak, "GFLOP/s", 0, 0);
+  bench_codes(peak);
   int same = bench_prompts(peak) && bench_weighs(peak) && bench_decodes() &&
              bench_similar(peak);
   if (!same) fputs("kernels: the set differs from portable\n", stderr);

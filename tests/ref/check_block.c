@@ -8,6 +8,8 @@
 
 #include "ref/formats/named.h"
 #include "ref/kernels/kernels.h"
+#include "tests/support/guarded.h"
+#include "tests/support/sets.h"
 #include "tests/support/test.h"
 #include <math.h>
 #include <stdio.h>
@@ -209,4 +211,84 @@ TEST(reciprocal) {
   assert_int_equal(kv_to_f8(kv_mul(7.125f, low), 3, 7, 0x7e), 0x39);
 }
 
-int main(void) { return tests_run("block", NULL, NULL); }
+/* --- kernels ------------------------------------------------------------- */
+
+enum { ROWS = 70, WIDEST = 512, ALL = ROWS * WIDEST };
+static float number[ALL], query[4 * WIDEST], weight[4 * ROWS];
+
+/* Rows with small and large blocks, zero blocks and a scale that is stored as
+ * 0, each at the end of memory; number: what format block reads. */
+static void make_rows(const kv_blocked *c, int width, const void **row) {
+  kv_coded_size s = kv_format_block.size(c, 1, width);
+  for (int j = 0; j < ROWS; j++) {
+    float x[WIDEST];
+    const float *from = x;
+    for (int i = 0; i < width; i += WIDTH)
+      fill(i + WIDTH <= WIDEST ? x + i : x + WIDEST - WIDTH);
+    for (int i = 0; i < width; i++)
+      x[i] *= (j + i / 16) % 5 ? 1 : (j + i / 32) % 3 ? 1e-8f : 0;
+    uint8_t *at = (uint8_t *)last(j % 8, (size_t)(1 + j / 8) * 1024) + 1024 -
+                  s.codes - s.metadata;
+    assert_true(kv_format_block.encode(c, 1, width, &from, at));
+    kv_format_block.decode(kv_kernels_best(), c, 1, width, at, 0,
+                           number + j * width);
+    row[j] = at;
+  }
+}
+
+static void check_kernels(const kv_kernels *k, const kv_block_rows *c,
+                          int width, int m, const void *const *row) {
+  static float s[4 * ROWS], a[4 * WIDEST];
+  float *pack = last(8, sizeof(float) * KV_PACK * (size_t)width);
+  for (int i = 0; i < m * width; i++) a[i] = query[i];
+  k->block_logits(m, ROWS, width, query, (size_t)width, row, c, 0.1f, s, ROWS,
+                  pack);
+  k->block_weigh(m, ROWS, width, weight, ROWS, row, c, a);
+  for (int h = 0; h < m; h++) {
+    const float *q = query + h * width, *p = weight + h * ROWS;
+    for (int j = 0; j < ROWS; j++) {
+      float dot = 0;
+      for (int x = 0; x < width; x++)
+        dot = fmaf(q[x], number[j * width + x], dot);
+      dot = kv_add(kv_mul(dot, 0.1f), 0);
+      assert_int_equal(kv_bits(s[h * ROWS + j]), kv_bits(dot));
+    }
+    for (int x = 0; x < width; x++) {
+      float sum = q[x];
+      for (int j = 0; j < ROWS; j++)
+        sum = fmaf(p[j], number[j * width + x], sum);
+      assert_int_equal(kv_bits(a[h * width + x]), kv_bits(sum));
+    }
+  }
+}
+
+/* The kernels that read rows in place give the bits of rows read first. Sums
+ * that begin with -0 show the sign of a zero. */
+TEST(kernels) {
+  const void *row[ROWS];
+  int suited = 0;
+  for (int i = 0; i < 4 * WIDEST; i += WIDTH)
+    fill(i + WIDTH <= 4 * WIDEST ? query + i : query + 4 * WIDEST - WIDTH);
+  for (int i = 0; i < 4 * ROWS; i++) weight[i] = query[i] > 0 ? query[i] : 0;
+  for (int i = 0; i < 4 * WIDEST; i += 3) query[i] = i % 2 ? -0.0f : 0;
+  for (int i = 0; i < 2 * NAMES; i++)
+    for (int width = 32; width <= WIDEST; width += width < 128 ? 16 : 96) {
+      kv_blocked c = named(of[i / 2].name);
+      if (i % 2 && kv_block_scaled(&c)) c.whole = 0.003f;
+      kv_block_rows of_row;
+      if (!kv_block_in_place(&c, width, &of_row)) continue;
+      make_rows(&c, width, row);
+      for (int s = 0; s < n_sets; s++)
+        for (int m = 1; m <= 4; m++, suited++)
+          check_kernels(sets[s], &of_row, width, m, row);
+    }
+  assert_true(suited > 8 * 2 * 4);
+}
+
+static int open_memory(void **state) {
+  guarded_open();
+  kv_float_ground();
+  return find_sets(state);
+}
+
+int main(void) { return tests_run("block", open_memory, NULL); }
