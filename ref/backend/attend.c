@@ -361,7 +361,7 @@ static int name_blocks(const kv_lane *l, const kv_cell_ref *side,
   const kv_slab *s = &slab[side[i].format];
   const kv_format *format = s->coding->format;
   if (kv_coding_prepares(s->coding)) return 0;
-  const void *settings = s->coding->settings;
+  const void *settings = kv_lane_settings(l, s->coding);
   kind->block = format == &kv_format_block ? &x->block : NULL;
   if (kind->block) {
     if (!kv_block_in_place(settings, s->width, &x->block)) return 0;
