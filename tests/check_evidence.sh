@@ -49,6 +49,7 @@ refused 3 'lacks the column' python3 "$rows" read "$tmp/c.db" "$tmp/few.csv.xz"
 refused 3 'not a database' python3 "$rows" write "$tmp/text"
 
 mkdir "$tmp/tables"
+ln -s "$kvreport" "$tmp/bin/kvreport"
 ran 0 env PYTHON="$python" bash "$own/evidence.sh" "$tmp/tables"
 # close FILE: does it have the same taus and, to .1, intervals?
 close() {
@@ -59,6 +60,15 @@ close() {
           exit 1 }'
 }
 close "$tmp/tables/ranks.csv" || fail 'ranks.csv is not what its rows give'
+ran 0 python3 "$own/evidence.py" said "$own/ranks.csv"
+cmp "$tmp/out" "$own/../embed/ranked.txt" ||
+  fail 'ranked.txt is not what ranks.csv says'
+first=$(sed -n '/define KV_SHOWN_EACH/{n;s/^ *S(\([a-z_]*\),.*/\1/p}' \
+  "$src/analysis/tables/sheets.h")
+[ "$(sed -n '2s/^[^,]*,[^,]*,[^,]*,\([^,]*\),.*/\1/p' "$own/ranks.csv")" = \
+  "${first/%_max/.max}" ] || fail "$first does not rank answers best"
+cmp "$tmp/tables/answers.csv" "$own/answers.csv" ||
+  fail 'answers.csv is not what its rows give'
 sed '2s/,0[.]/,0.1/' "$tmp/tables/ranks.csv" >"$tmp/other.csv"
 close "$tmp/other.csv" && fail 'another tau is not seen'
 concluded

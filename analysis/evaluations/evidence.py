@@ -21,6 +21,9 @@ whether kivi and k8v4 are not worse than dense:
     detects   points that n contexts find with 80 % power, if as many differ
     verdict   first, second or open; no evidence: dense answers less than 60 %
 
+evidence.py said RANKS.csv: a paragraph on which measure of a replay ranks
+answers, for pages and tables (analysis/embed/ranked.txt).
+
 Needs only Python. Exit codes: 2 wrong usage, 3 a bad file."""
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ import lzma
 import math
 import os
 import sys
+import textwrap
 from collections import defaultdict
 from typing import Any, Iterable, Iterator, NamedTuple
 
@@ -65,7 +69,8 @@ TESTS = [
       for x in ("needle", "key-value")),
     *(("the published place", at("needle", "before", "snapkv"),
        at("needle", "before", x)) for x in ("keydiff", "random")),
-    ("heads", at("needle", "before", "adakv"), at("needle", "before", "snapkv")),
+    ("heads", at("needle", "before", "adakv"),
+     at("needle", "before", "snapkv")),
     ("choosing blindly", at("needle", "after", "snapkv"),
      at("needle", "after", "random")),
     ("reading less", at("needle", "after", "quest", "read:25%"),
@@ -210,7 +215,8 @@ def compared(rows: Rows, model: str, pairs: list[tuple[At, At]]) -> dict[
     return {
         "n": n, "first_right": right[0], "second_right": right[1],
         "better": better, "worse": worse, "p": flips(better, worse),
-        **{x: f"{100 * y:.1f}" for x, y in zip(("effect", "low", "high"), ends)},
+        **{x: f"{100 * y:.1f}"
+           for x, y in zip(("effect", "low", "high"), ends)},
         "detects": "" if math.isinf(found) else f"{100 * found:.0f}",
     }  # fmt: skip
 
@@ -246,15 +252,48 @@ def tests(rows: Rows) -> Iterator[list[Any]]:
                    for y in (x.get(z, "") for z in names)]
 
 
+# --- what ranks answers -------------------------------------------------------
+
+OTHERS = {"needle_share": "needle", "kl": "mean KL", "lse_error": "LSE error",
+          "output_error": "mean output error", "bytes.mean": "bytes"}
+
+
+def said(path: str) -> str:
+    with open(path, encoding="utf-8", newline="") as f:
+        rows = [*csv.DictReader(f)]
+    best = next(x["measure"] for x in rows if x["asked"] == "one half")
+    other = [x for x in rows if x["asked"] == "other half"]
+    tau = {(x["slice"], x["measure"]): f"{float(x['tau']):.2f}" for x in other}
+    top = next(x for x in other if (x["slice"], x["measure"]) == ("all", best))
+    models = ", ".join(
+        f"{x.removeprefix('model ')} {tau[x, best]}" for x in sorted(
+            {x["slice"] for x in other if x["slice"].startswith("model ")}))
+    text = (
+        "Which measure of a replay orders methods as a model's right answers "
+        f"do? On one half of the contexts {best.replace('.', ', ')} did so "
+        f"best. On the other half ({top['contexts']} contexts, {top['pairs']} "
+        "pairs of methods at equal bytes) its Kendall's tau-b is "
+        f"{tau['all', best]} [{float(top['low']):.2f}, "
+        f"{float(top['high']):.2f}]; {models}. There " + ", ".join(
+            f"{y} has {tau['all', x]}" for x, y in OTHERS.items()) +
+        ". So a replay shows what a method loses, but only kvreplay evaluate "
+        "shows what the model answers.")  # fmt: skip
+    return textwrap.fill(text, 80) + "\n"
+
+
 def main(words: list[str]) -> int:
     how, *paths = words or [""]
-    if how not in ("means", "tests") or not paths:
+    if how not in ("means", "tests", "said") or not paths:
         print(__doc__, file=sys.stderr)
         return 2
     try:
+        if how == "said":
+            print(said(paths[0]), end="")
+            return 0
         rows = stored(paths)
         made = [*(means if how == "means" else tests)(rows)]
-    except (OSError, EOFError, lzma.LZMAError, KeyError, ValueError) as e:
+    except (OSError, EOFError, lzma.LZMAError, LookupError, StopIteration,
+            ValueError) as e:  # fmt: skip
         print(f"evidence.py: not rows of rows.py: {e}", file=sys.stderr)
         return 3
     csv.writer(sys.stdout, lineterminator="\n").writerows(made)

@@ -144,8 +144,8 @@ def groups(
                   for y in found.values()] for column in columns]))
 
 
-PLACE = ("model_digest", "torch", "transformers", "processor", "threads",
-         "dtype")  # fmt: skip
+PLACE = ("model", "model_digest", "torch", "transformers", "processor",
+         "threads", "dtype")  # fmt: skip
 
 
 def weights(methods: List[str]) -> np.ndarray:

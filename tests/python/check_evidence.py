@@ -69,7 +69,7 @@ def ask(how):
 
 for x in ask("tests"):
     model, name, first = x["model"], x["test"], x["first"]
-    if model == "b" or "quest" in first or "leankv" in first or "adakv" in first:
+    if model == "b" or any(y in first for y in ("quest", "leankv", "adakv")):
         assert x["verdict"] == "no evidence" and not x["n"], x
         continue
     n, better = (60, 24) if name == "not worse than dense" else (30, 30)
