@@ -3,8 +3,8 @@
 #
 # evidence.sh FOLDER: computes the tables of this folder again from its rows,
 # without a model or network: FOLDER/means.csv, tests.csv, answers.csv,
-# ranks.csv and ranked.txt. PYTHON has numpy and finds the package kvreplay; kvreport is on the
-# path.
+# ranks.csv and ranked.txt. PYTHON has numpy and finds the package kvreplay;
+# kvreport is on the path.
 set -eu
 folder=$1
 cd "$(dirname "$0")"
