@@ -334,7 +334,7 @@ static int write(sqlite3 *db, const kv_args *a, const lines *l) {
 }
 
 /* The measure asked for. Otherwise right answers, if any were given at this
- * budget, or needle. */
+ * budget, or the first measure of traces. */
 static int find_measure(sqlite3 *db, const kv_args *a, const kv_compared **by) {
   kv_grid g = {0};
   int rc = kv_results_answers(db, a->files.item[0]);

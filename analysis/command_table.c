@@ -6,6 +6,7 @@
 #include "analysis/commands.h"
 #include "analysis/database/results.h"
 #include "analysis/database/say.h"
+#include "analysis/ranked_txt.h"
 #include "analysis/tables/grid_write.h"
 #include "analysis/tables/lines.h"
 #include "analysis/tables/output.h"
@@ -146,7 +147,7 @@ static void put_words(const kv_sheet *s, const kv_grid *g, FILE *f) {
   if (s->more) kv_help_wrap(f, 0, 0, s->more);
   if (s->answers || s->bytes) return;
   if (has_text(g, KV_SHEET_BY_USER)) kv_help_wrap(f, 0, 0, BY_USER);
-  kv_help_wrap(f, 0, 0, KV_SAY_RANK);
+  kv_help_wrap(f, 0, 0, ranked_txt);
   kv_help_wrap(
       f, 0, 0,
       "Open loop: the recorded queries do not feel the approximation.");

@@ -101,9 +101,9 @@ static const kv_option of_compare[] = {
      AT(measure),
      .help = "exact_match (the default if the database has right answers at "
              "this budget), loglik (per token; run evaluate --again on rows of "
-             "earlier versions), next_kl, agree: a model's answers. needle "
-             "(otherwise the default), lse_error, kl, output_error or another "
-             "measure of attention; an unknown name lists them all"},
+             "earlier versions), next_kl, agree: a model's answers. "
+             "output_abs_max (otherwise the default), needle, lse_error, kl or "
+             "another measure of attention; an unknown name lists them all"},
     {KV_SLOT_COUNT, "margin", 'p', "POINTS", .min = 1, .max = 50, AT(margin),
      .help = "also test whether A is less than so many points worse (default: "
              "5), of right answers or needle"},
@@ -137,8 +137,8 @@ static const char *const answer_notes[] = {
     "A size is a budget in bytes: held on average (mean:), held at the end "
     "(end:), or read and scanned by a decode step (traffic:, read:). A method "
     "has that size if its bytes, averaged over traces, are at most 10 % less. "
-    "The measure is needle if traces mark their answer, otherwise "
-    "output_abs_p99; these rank right answers best.",
+    "The measure is output_abs_max, the largest error of an element of the "
+    "attention output; it ranks a model's answers best.",
     "With 8 traces or more, the best method of each size is compared with each "
     "other one, as by kvreplay compare, with Holm's correction for all sizes. "
     "Methods that cannot be told from the best are named. With fewer traces "
@@ -236,7 +236,7 @@ static const kv_command compare = {
     .examples =
         (const kv_example[]){
             {"kvreplay compare r.db --method mine --vs snapkv --at mean:20%",
-             "better, worse or not distinguishable, by needle"},
+             "better, worse or not distinguishable"},
             {NULL, NULL}},
     .notes = compare_notes};
 

@@ -1,17 +1,30 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# analysis/evaluations/rows.py: what it writes of a database it reads into
-# another, which gives the same file and the same table of answers. 77 without
-# numpy.
+# analysis/evaluations. evidence.py's statistics, computed in another way. Its
+# tables are what evidence.sh computes of the committed rows (ranks.csv: taus;
+# intervals by the same draws, which are a matter of numpy, to .1). What rows.py
+# writes of a database it reads into another, which gives the same file and the
+# same table of answers. Without numpy only the first two tables.
 . "$(dirname "$0")/sh.sh"
-. "$(dirname "$0")/support/numpy.sh"
+own=$src/analysis/evaluations
+cd "$tmp" || exit 99
+ran 0 python3 -B "$src/tests/python/check_evidence.py" "$own"
+for x in means tests; do
+  ran 0 python3 "$own/evidence.py" $x "$own"/rows_*.csv.xz
+  cmp "$tmp/out" "$own/$x.csv" || fail "$x.csv is not what its rows give"
+done
+ran 2 python3 "$own/evidence.py" median x
+printf 'model,task\nx,y\n' | xz >"$tmp/few.csv.xz"
+refused 3 'not rows of rows.py' python3 "$own/evidence.py" means few.csv.xz
+refused 3 'not rows of rows.py' python3 "$own/evidence.py" means out
+. "$src/tests/support/numpy.sh"
 [ -n "$python" ] || {
   echo 'check_evidence: no Python with numpy and the library here'
   exit 77
 }
 export PATH=$top/sim:$PATH LD_LIBRARY_PATH=$top/sim/.libs
-rows=$src/analysis/evaluations/rows.py
+rows=$own/rows.py
 
 python3 "$src/tests/python/answers_rows.py" "$tmp/a.db" || fail 'no database'
 ran 0 python3 "$rows" write "$tmp/a.db"
@@ -32,7 +45,30 @@ for name in exact bytes.mean open.kl.mean 'café'; do
 done
 
 refused 3 'not rows of answers' python3 "$rows" read "$tmp/c.db" "$tmp/a.db"
-printf 'model,task\n' | xz >"$tmp/few.csv.xz"
 refused 3 'lacks the column' python3 "$rows" read "$tmp/c.db" "$tmp/few.csv.xz"
 refused 3 'not a database' python3 "$rows" write "$tmp/text"
+
+mkdir "$tmp/tables"
+ln -s "$kvreport" "$tmp/bin/kvreport"
+ran 0 env PYTHON="$python" bash "$own/evidence.sh" "$tmp/tables"
+# close FILE: does it have the same taus and, to .1, intervals?
+close() {
+  paste -d, "$own/ranks.csv" "$1" | awk -F, '
+    function apart(a, b) { return a > b ? a - b : b - a }
+    { for (i = 1; i <= 9; i++)
+        if (i == 6 || i == 7 ? apart($i, $(i + 9)) > .1 : $i != $(i + 9))
+          exit 1 }'
+}
+close "$tmp/tables/ranks.csv" || fail 'ranks.csv is not what its rows give'
+ran 0 python3 "$own/evidence.py" said "$own/ranks.csv"
+cmp "$tmp/out" "$own/../embed/ranked.txt" ||
+  fail 'ranked.txt is not what ranks.csv says'
+first=$(sed -n '/define KV_SHOWN_EACH/{n;s/^ *S(\([a-z_]*\),.*/\1/p}' \
+  "$src/analysis/tables/sheets.h")
+[ "$(sed -n '2s/^[^,]*,[^,]*,[^,]*,\([^,]*\),.*/\1/p' "$own/ranks.csv")" = \
+  "${first/%_max/.max}" ] || fail "$first does not rank answers best"
+cmp "$tmp/tables/answers.csv" "$own/answers.csv" ||
+  fail 'answers.csv is not what its rows give'
+sed '2s/,0[.]/,0.1/' "$tmp/tables/ranks.csv" >"$tmp/other.csv"
+close "$tmp/other.csv" && fail 'another tau is not seen'
 concluded

@@ -2,10 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Means over traces, as a table, in Python and on the page: means and standard
-# errors are what our own sums give, of all traces or marked and with a reason;
-# what ranks right answers stands before output error, which is said not to, and
-# the figures' numbers in that sentence are found again in the bundled answers.
-# Traces are told apart by identity, and those of one request count as one.
+# errors are what our own sums give, of all traces or marked and with a reason.
+# Traces are distinguished by identity, and those of one request count as one.
 # The page's large figures: python/check_page.py.
 . "$(dirname "$0")/sh.sh"
 export LC_ALL=C.UTF-8
@@ -236,25 +234,4 @@ if command -v python3 >/dev/null; then
     "$report" "$dir" || fail "check_paired.py"
 fi
 
-# --- what ranks answers ---
-# Of the bundled answers, 117 cells: the numbers that the page quotes.
-if [ -z "${KV_QUICK-}" ] && command -v python3 >/dev/null; then
-  "$kvreplay" run "$tiny"/{retrieval_16,haystack_8,multiturn_11}.safetensors \
-    -q -b 12.5%,25%,50% -m window,random,streamingllm,h2o,tova,snapkv \
-    -m pyramidkv,adakv,knorm,zsmerge,oracle-topk,quest:page=16:skip=0 \
-    -m quest:page=8:skip=0 -f jsonl >"$dir/ran.jsonl" || fail "run of 117 cells"
-  python3 "$tiny/provenance/rank.py" "$dir/ran.jsonl" >"$dir/rank" ||
-    fail "rank.py"
-  while read -r measure quoted; do
-    awk -v of="$measure" -v is="$quoted" '
-      $1 == of && ($2 - is) ^ 2 < .00016 { found = 1 }
-      END { exit !found }' "$dir/rank" ||
-      fail "$measure has another tau-b than $quoted: $(cat "$dir/rank")"
-    grep -q "$quoted for " "$dir/page.html" || fail "the page lacks $quoted"
-  done <<<'needle_share .72
-lse_error .52
-kl .39
-output_error .32
-bytes.mean .56'
-fi
 [ "$bad" = 0 ]

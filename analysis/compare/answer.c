@@ -9,10 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The first of these measures that cells have. analysis/README.md shows which
- * measures rank answers. */
-static const char *const order[] = {"needle", "output_abs_p99"};
-
 /* A method counts as equal between these shares of the size's bytes: up to a
  * tenth fewer, as in `kvreport compare`, or more by rounding. */
 #define LEAST 0.9
@@ -78,8 +74,8 @@ static void add_unit(sums *s, const sums *u) {
   s->kl += u->kl / u->valued;
 }
 
-/* counts: [rows] rows of units in which any method has a value. A trace without
- * a marked answer says nothing about needle, so its bytes do not count. */
+/* counts: [rows] rows of units in which any method has a value; bytes of others
+ * do not count. */
 static sums sums_of(const kv_compare_rows *x, const bool *counts, int variant) {
   sums s = {.least = NAN, .method = ""};
   for (int r = 0; r < x->g.rows;) {
@@ -284,16 +280,6 @@ static int find_size(sqlite3 *db, const kv_compared *by, const kv_grid *asked,
 
 /* --- all sizes ------------------------------------------------------------ */
 
-static int find_measure(sqlite3 *db, const kv_compared **by) {
-  kv_grid g;
-  int rc =
-      kv_grid_ask(db, "SELECT count(needle_share) AS n FROM cell", 0, NULL, &g);
-  if (rc) return rc;
-  *by = kv_compared_named(order[kv_grid_number(&g, 0, "n") > 0 ? 0 : 1]);
-  kv_grid_free(&g);
-  return KV_EXIT_OK;
-}
-
 #define NUMBER "CAST(substr(asked, 1 + instr(asked, ':')) AS REAL)"
 #define SIZES                                                                  \
   "SELECT DISTINCT asked, basis, basis IN ('read', 'traffic') AS reads,"       \
@@ -320,10 +306,9 @@ static int find(sqlite3 *db, const char *sizes, kv_answer *out) {
 }
 
 int kv_answer_find(sqlite3 *db, kv_answer *out) {
-  *out = (kv_answer){.sizes = 0};
-  int rc = find_measure(db, &out->by);
-  if (!rc)
-    rc = kv_grid_ask(db, "SELECT said FROM repeated", 0, NULL, &out->repeated);
+  *out = (kv_answer){.by = kv_compared_at(0)};
+  int rc =
+      kv_grid_ask(db, "SELECT said FROM repeated", 0, NULL, &out->repeated);
   return rc ? rc : find(db, SIZES, out);
 }
 
@@ -494,15 +479,10 @@ void kv_answer_say(const kv_answer *a, char out[KV_ANSWER_SAID]) {
 
 /* --- the inverse query ---------------------------------------------------- */
 
-#define NEEDLE 0.9 /* of dense's */
-#define KL 0.1     /* nats */
+#define KL 0.1 /* nats */
 
-static bool by_needle(const kv_answer *a) { return a->by->better > 0; }
-
-static bool meets(const kv_answer *a, const kv_answer_size *z,
-                  const kv_answer_row *r) {
-  if (r->baseline || !r->traces || r->traces < z->traces) return false;
-  return by_needle(a) ? r->value >= NEEDLE : r->kl <= KL;
+static bool meets(const kv_answer_size *z, const kv_answer_row *r) {
+  return !r->baseline && r->traces && r->traces >= z->traces && r->kl <= KL;
 }
 
 /* Among methods that meet the bound, at all sizes of a kind, the one with the
@@ -514,7 +494,7 @@ static const kv_answer_row *next_of(const kv_answer *a, bool reads,
     const kv_answer_size *z = &a->size[i];
     for (int j = 0; j < z->n && z->reads == reads; j++) {
       const kv_answer_row *r = &z->row[j];
-      bool old = !meets(a, z, r) || !(r->share > 0);
+      bool old = !meets(z, r) || !(r->share > 0);
       for (int k = 0; k < n; k++) old |= !strcmp(had[k]->method, r->method);
       if (!old && (!least || r->share < least->share)) least = r;
     }
@@ -536,10 +516,7 @@ void kv_answer_say_fewest(const kv_answer *a, char out[KV_ANSWER_SAID]) {
   text t = {out, 0};
   *out = 0;
   if (!a->sizes) return;
-  if (by_needle(a))
-    put(&t, "Conversely, the fewest bytes for a needle of %.2g: ", NEEDLE);
-  else
-    put(&t, "Conversely, the fewest bytes for a KL of at most %.2g: ", KL);
+  put(&t, "Conversely, the fewest bytes for a KL of at most %.2g: ", KL);
   for (int i = 0; i < a->sizes; i++) {
     const kv_answer_size *z = &a->size[i];
     if (i && z->reads == z[-1].reads) continue;
@@ -547,9 +524,8 @@ void kv_answer_say_fewest(const kv_answer *a, char out[KV_ANSWER_SAID]) {
     if (!put_fewest(&t, a, z->reads)) put(&t, "nobody");
   }
   put(&t,
-      ", of these rows; kvreplay tune TRACE... -m all %s --least "
-      "mean_bytes searches between the sizes.",
-      by_needle(a) ? "--at-least needle_share=0.9" : "--at-most kl=0.1");
+      ", of these rows; kvreplay tune TRACE... -m all --at-most kl=0.1 --least "
+      "mean_bytes searches between the sizes.");
 }
 
 #define TABLE                                                                  \

@@ -74,7 +74,7 @@ typedef struct kv_answer_size {
 } kv_answer_size;
 
 typedef struct kv_answer {
-  const kv_compared *by; /* the measure: needle, output_abs_p99, exact_match */
+  const kv_compared *by; /* the measure: output_abs_max or exact_match */
   int tests;             /* at all sizes */
   int sizes;
   kv_answer_size *size; /* [sizes] those held, then those read, ascending */
@@ -98,9 +98,8 @@ enum { KV_ANSWER_SAID = 4096 };
  * which size, which others are not significantly worse, what is not covered. If
  * no budget was in bytes: that rows are not comparable, and what to run. */
 void kv_answer_say(const kv_answer *a, char out[KV_ANSWER_SAID]);
-/* The inverse query: the smallest size at which some method has a needle score
- * of at least .9 (or a KL of at most .1), and the command that searches all
- * methods. "" without any size. */
+/* The inverse query: the smallest size at which some method has a KL of at most
+ * .1, and the command that searches all methods. "" without any size. */
 void kv_answer_say_fewest(const kv_answer *a, char out[KV_ANSWER_SAID]);
 
 /* --- as a table ------------------------------------- */

@@ -16,27 +16,13 @@ enum {
   KV_EXIT_RESOURCE = 4   /* memory, disk or a lock */
 };
 
-/* A sentence for people: why the measure needle (needle_share: the attention on
- * tokens that the answer repeats, relative to dense) comes first, and that
- * means of errors hardly rank a model's answers. `kvreport table` prints it
- * below its tables, the page above the figures of output error. The evidence:
- * analysis/embed/ranked.txt. */
-#define KV_SAY_RANK                                                            \
-  "Output error hardly ranks a model's answers. In closed loop, "              \
-  "SmolLM2-135M-Instruct answered 60 prompts under up to 20 methods at equal " \
-  "bytes. The log-likelihood of the right answer agreed best with needle "     \
-  "(Kendall's tau-b .78) and the largest differences of an output "            \
-  "(output_abs, p99: .66), less with the worst KL (.52), and little with the " \
-  "means of KL (.34), LSE error (.32) and output error (.29). Bytes alone, "   \
-  "equal within 10 %, reach .11. So needle comes first; where no answer is "   \
-  "marked, use p99 of output_abs."
 /* SQL, the end of a SELECT from the view `summary` (means.sql). Means of all
  * traces come before means of some, which must not be compared with them;
- * within these, the best by needle first, rows without needle by LSE error.
- * Columns are the view's, not texts made from them under the same name. */
+ * within these, the best by the worst error first. Columns are the view's, not
+ * texts made from them under the same name. */
 #define KV_RANKED                                                              \
-  " ORDER BY summary.traces < summary.traces_all, summary.needle_share DESC,"  \
-  " summary.lse_error IS NULL, abs(summary.lse_error), summary.kr,"            \
+  " ORDER BY summary.traces < summary.traces_all,"                             \
+  " summary.output_abs_max IS NULL, summary.output_abs_max, summary.kr,"       \
   " summary.method, basis, length(summary.asked), summary.asked"
 
 /* Prints "kvreport: SENTENCE", formatted as by printf, at most 1023 bytes, and

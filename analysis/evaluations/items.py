@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""items.py FOLDER [WORDS]: the items of PLAN.md, as JSON lines for `kvreplay
-evaluate --prompts`. Writes FOLDER/TASK.PLACE.jsonl, and prints each file's
-SHA-256. WORDS: length of a context (default: 500, about 760 tokens).
+"""items.py FOLDER [WORDS [SEED]]: the items of PLAN.md, as JSON lines for
+`kvreplay evaluate --prompts`. Writes FOLDER/TASK.PLACE.jsonl, and prints each
+file's SHA-256. WORDS: length of a context (default: 500, about 760 tokens).
+SEED: 53 by default; 54 has other contexts, to tune parameters on.
 
 Both places have the same contexts, questions and answers, token by token. Only
 the compression happens elsewhere: with `after` the question comes after it,
@@ -199,14 +200,14 @@ TASKS: dict[str, tuple[int, Callable[..., Draft]]] = {
 }  # fmt: skip
 
 
-def drafts(task: str, n: int) -> Iterator[Draft]:
+def drafts(task: str, n: int, seed: int = SEED) -> Iterator[Draft]:
     """A task's items, the same on every machine. Halves have alike depths."""
     many, of = TASKS[task]
-    r = random.Random(f"{SEED} {task}")
+    r = random.Random(f"{seed} {task}")
     places = depths(r, many)
     r.shuffle(places)
     for i, depth in enumerate(places):
-        yield of(random.Random(f"{SEED} {task} {i}"), i, depth, n)
+        yield of(random.Random(f"{seed} {task} {i}"), i, depth, n)
 
 
 def item(task: str, i: int, x: Draft, place: str) -> dict[str, object]:
@@ -229,9 +230,10 @@ def item(task: str, i: int, x: Draft, place: str) -> dict[str, object]:
 def main(words: Sequence[str]) -> int:
     folder, *more = words
     n = int(more[0]) if more else WORDS
+    seed = int(more[1]) if more[1:] else SEED
     os.makedirs(folder, exist_ok=True)
     for task in TASKS:
-        found = [*drafts(task, n)]
+        found = [*drafts(task, n, seed)]
         for place in "after", "before":
             text = "".join(json.dumps(item(task, i, x, place)) + "\n"
                            for i, x in enumerate(found))  # fmt: skip

@@ -21,7 +21,8 @@ measure in the database, this prints Kendall's tau-b with the answers, as CSV:
 --by loglik (log-likelihood of the right answer, a token), right, kl or agree.
 --half 0 or 1 takes one half of each task's contexts, to choose a measure on
 one and to report it on the other. --kept X takes methods that give at least X
-of dense's right answers. --slices also asks by task, family and model.
+of dense's right answers. --slices also asks by task, family and model. --only
+takes some measures.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ import csv
 import hashlib
 import itertools
 import math
+import re
 import sys
 from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
 
@@ -88,7 +90,11 @@ def measures_of(rows: List[Row]) -> Dict[str, Tuple[str, int]]:
 
 
 def half_of(context: str) -> int:
-    return hashlib.sha256(context.encode()).digest()[0] & 1
+    """0 if the context's name ends in an even hexadecimal digit, as PLAN.md
+    says; other names are hashed first."""
+    if not re.fullmatch("[0-9a-f]{16}", context):
+        context = hashlib.sha256(context.encode()).hexdigest()
+    return int(context[-1], 16) & 1
 
 
 def number(x: Row, column: str, sign: int) -> float:
@@ -138,8 +144,8 @@ def groups(
                   for y in found.values()] for column in columns]))
 
 
-PLACE = ("model_digest", "torch", "transformers", "processor", "threads",
-         "dtype")  # fmt: skip
+PLACE = ("model", "model_digest", "torch", "transformers", "processor",
+         "threads", "dtype")  # fmt: skip
 
 
 def weights(methods: List[str]) -> np.ndarray:
@@ -234,10 +240,12 @@ def main() -> int:
     add("--draws", type=int, default=500, metavar="N")
     add("--seed", type=int, default=1, metavar="N")
     add("--families", action="store_true")
+    add("--only", default="", metavar="NAME,...")
     add("--slices", action="store_true")
     a = p.parse_args()
     rows = [*itertools.chain.from_iterable(map(read_evaluations, a.db))]
-    named = measures_of(rows)
+    only = a.only.split(",") if a.only else measures_of(rows)
+    named = {x: y for x, y in measures_of(rows).items() if x in only}
     found = [*groups(rows, a, [BY[a.by], *named.values()])]
     if not found or not named:
         print("nothing to rank: no two methods have the same contexts at equal "

@@ -51,6 +51,7 @@ def stored(path: str) -> Iterator[Row]:
     """The rows of a database, with their numbers as texts."""
     with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as db:
         db.row_factory = sqlite3.Row
+        db.execute("BEGIN")  # one state, also while an evaluation writes
         values: dict[int, dict[str, str]] = {}
         for n, name, x in db.execute(
                 "SELECT evaluation_id, name, value FROM evaluated"):

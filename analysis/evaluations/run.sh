@@ -1,23 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# run.sh MODEL FOLDER [PART...]: what the tables beside it come from. MODEL is
-# SmolLM2-135M-Instruct, a folder or a .gguf file; databases go to FOLDER, and a
-# command that was stopped goes on when it is repeated. PART: smollm2 (two hours
-# on two cores), reads, statements, generate, tiny; all by default, but long (an
-# hour and a half), kvpress, which needs that, and trained, which needs weights
-# (kvreplay train), and plan. Needs
-# kvreplay and kvreport on the path, and PYTHON, which has torch and
+# run.sh MODEL FOLDER PART...: what the tables of this folder come from. MODEL
+# is a folder of models.py; databases go to FOLDER, and a command that was
+# stopped goes on when it is repeated. PART: plan, tuned, generate, kvpress (in
+# an environment that has it), trained (needs weights, kvreplay train), tiny.
+# Needs kvreplay and kvreport on the path, and PYTHON, which has torch and
 # transformers and finds the package kvreplay.
 set -eu
 model=$1 folder=$2
 here=$(cd "$(dirname "$0")" && pwd)
 shift 2
-[ $# -gt 0 ] || set -- smollm2 reads statements generate tiny
-tasks=niah_single_2:length=1024,niah_multikey_1:length=1024
-tasks+=,fewshot:length=1500,prose:length=1024,multiturn:length=1500
-methods=h2o,snapkv,adakv,pyramidkv,streamingllm,tova,keydiff,chunkkv,rkv,hardkv
-methods+=,zsmerge,kivi,k8v4,leankv,lagkv,expected
 export OMP_WAIT_POLICY=passive
 
 # evaluate DATABASE OPTION...: in two shards, a thread each, side by side.
@@ -30,13 +23,6 @@ evaluate() {
     pids+=($!)
   done
   wait "${pids[0]}" && wait "${pids[1]}"
-}
-
-smol() {
-  local db=$1
-  shift
-  evaluate "$db" "$model" --name SmolLM2-135M-Instruct.Q4_1 --dtype bf16 \
-    --seed 1 "$@"
 }
 
 # --- plan: the rows of PLAN.md, of MODEL in FOLDER/plan.[12]-of-2.db ----------
@@ -96,6 +82,15 @@ curves() {
   done
 }
 
+# extra TASK.PLACE...: leankv's curve near 26 %, and LeanKV's K4V8.
+extra() {
+  local of
+  for of; do
+    piece "$of" -m leankv -b mean:27%
+    piece "$of" -m k4v8
+  done
+}
+
 # reads BUDGETS TASK.PLACE...
 reads() {
   local of sizes=$1
@@ -130,6 +125,31 @@ rows() {
     awk -F'tokens, ' 'NF == 2 { n += $2 } END { print n + 0 }'
 }
 
+# tuned: six methods with parameters from 20 contexts of seed 54, whose folder
+# is TUNING, at 25 % of the bytes. Those with the best log-likelihood are in
+# `best`; the rows of all are in FOLDER/tuning.db.
+tuned() {
+  local of tried=snapkv,snapkv:window=16,snapkv:window=64,snapkv:kernel=1
+  tried+=,snapkv:kernel=15,snapkv:pooling=avg,snapkv:group=max,snapkv:sinks=4
+  tried+=,h2o,h2o:recent=16,h2o:recent=64,h2o:variant=prefill:group=max
+  tried+=,h2o:variant=prefill:scale=seen,h2o:variant=prefill
+  tried+=,keydiff,keydiff:block=0,keydiff:block=64,keydiff:last=32
+  tried+=,keydiff:sinks=4,lagkv,lagkv:lag=16,lagkv:lag=32,lagkv:lag=64
+  tried+=,lagkv:cross=yes,chunkkv,chunkkv:chunk=5,chunkkv:chunk=20
+  tried+=,chunkkv:group=max,chunkkv:kernel=1,chunkkv:score=keydiff
+  tried+=,chunkkv:score=lagkv,zsmerge,zsmerge:residual=0,zsmerge:proximity=16
+  tried+=,zsmerge:decay=1,zsmerge:decay=0.9,zsmerge:variant=code
+  for of in needle.after key-value.after; do
+    head -n 10 "$TUNING/$of.jsonl" >"$folder/$of.jsonl"
+    "${PYTHON:-python3}" -m kvreplay.evaluate "$model" --prompts \
+      "$folder/$of.jsonl" -m "$tried" -b mean:25% --dtype bf16 --threads 1 \
+      --db "$folder/tuning.db"
+  done
+  for of in needle.after key-value.after; do
+    piece "$of" -m "$best" -b mean:25%
+  done
+}
+
 plan() {
   local other=() of place before reading=quest,omnikv,oracle-topk
   every=random,window,streamingllm,h2o,tova,snapkv,pyramidkv
@@ -144,9 +164,16 @@ plan() {
   before=$(rows)
   case ${SIZE:-all} in
   all)
-    main needle.after needle.before key-value.after key-value.before
-    main "${other[@]}" prose
+    main needle.after needle.before key-value.after
+    reads read:50%,read:25% needle.after key-value.after
+    extra needle.after key-value.after
+    main key-value.before
+    reads read:50%,read:25% needle.before
+    main few-shot.after few-shot.before conversation.after conversation.before
     curves needle.after key-value.after
+    main documentation.after documentation.before
+    main paraphrase.after instructions.after variables.after prose
+    main "${other[@]}" prose
     reads read:75%,read:50%,read:37.5%,read:25%,read:12.5% needle.after \
       key-value.after
     reads read:50%,read:25% needle.before key-value.before "${other[@]}" prose
@@ -154,9 +181,12 @@ plan() {
   qwen)
     every=${every/pyramidkv,/} every=${every/expected,chunkkv,/}
     curved=keydiff,snapkv
-    main needle.after needle.before key-value.after
+    main needle.after
+    reads read:50%,read:25% needle.after
+    main needle.before key-value.after
+    extra needle.after key-value.after
     curves needle.after key-value.after
-    reads read:50%,read:25% needle.after needle.before key-value.after
+    reads read:50%,read:25% needle.before key-value.after
     reading=quest
     reads read:75%,read:37.5%,read:12.5% needle.after key-value.after
     reading=quest,omnikv,oracle-topk
@@ -184,30 +214,29 @@ plan() {
 for part; do
   case $part in
   plan) plan ;;
-  smollm2) smol a --tasks "$tasks" --items 12 -m "$methods" \
-    -b mean:50%,mean:25%,mean:12.5% ;;
-  long) smol l --tasks niah_single_2:length=4096,prose:length=4096 --items 4 \
-    -m "$methods" -b mean:50%,mean:25%,mean:12.5% ;;
-  reads) smol b --tasks "$tasks" --items 12 -m quest,omnikv,oracle-topk \
-    -b read:50%,read:25%,read:12.5% ;;
-  statements) smol s --tasks "$tasks" --items 12 -b mean:25% \
-    -m window,k4v8,zsmerge:residual=0,headkv,criticalkv,duoattention ;;
+  tuned) tuned ;;
   trained) # weights of these names in FOLDER/assets
-    KVREPLAY_ASSETS=$folder/assets smol e -m deltakv,less,palu --items 12 \
-      --tasks "${tasks%,multiturn*}" -b mean:50%,mean:25% ;;
-  generate) smol d --tasks generate:length=512 --items 6 --new 512 \
-    -m h2o,tova,streamingllm,rkv -b mean:50%,mean:25% ;;
+    KVREPLAY_ASSETS=$folder/assets evaluate e "$model" --items 12 --dtype bf16 \
+      --tasks niah_single_2:length=1024,fewshot:length=1500,prose:length=1024 \
+      -m deltakv,less,palu -b mean:50%,mean:25% ;;
+  generate) evaluate d "$model" --tasks generate:length=512 --items 8 \
+    --new 1000 -m hardkv,rkv,h2o,tova,streamingllm,zsmerge -b mean:25% \
+    --dtype bf16 ;;
   kvpress) # methods as they are, kvpress's, then those that decide as these
-    beside=(--tasks niah_single_2:length=1024,multiturn:length=1024 --items 6
-      --dtype f32 -b 25%,50%)
     press=snapkv,tova,streamingllm,knorm,keydiff,expected,lagkv,chunkkv
     press+=,pyramidkv,adakv
     alike=snapkv:pooling=avg,tova:variant=prefill:protect_newest=yes
     alike+=,streamingllm:variant=prefill:positions=original,knorm:skip=0
     alike+=,keydiff:block=0,chunkkv:pooling=avg:count=share
     alike+=,adakv:pooling=avg:safeguard=minimum
-    smol p "${beside[@]}" --kvpress -m "$press"
-    smol p "${beside[@]}" -m "$alike"
+    for of in needle.after key-value.after needle.before; do
+      head -n 15 "$ITEMS/$of.jsonl" >"$folder/$of.jsonl"
+      for how in "--kvpress -m $press" "-m $alike"; do
+        # shellcheck disable=SC2086 # two options
+        evaluate p "$model" --prompts "$folder/$of.jsonl" $how -b 25%,50% \
+          --dtype f32
+      done
+    done
     ;;
   tiny)
     python3 "$here/tiny.py" >"$folder/tiny.jsonl"

@@ -25,7 +25,7 @@ static void paragraph(const kv_page *p, const char *class, const char *text) {
  * the ten worst at each size, and all baselines. nth: of `of` methods that are
  * no baselines, the best first. absent: names of those without a value. */
 #define PLOTTED(table)                                                         \
-  "WITH turned AS (SELECT *, value * iif(measure = 'output_abs_p99', -1, 1)"   \
+  "WITH turned AS (SELECT *, value * iif(measure = 'output_abs_max', -1, 1)"   \
   " AS good FROM " table "), ranked AS (SELECT *, row_number() OVER"           \
   " (PARTITION BY basis, asked, baseline ORDER BY good DESC, rank) AS nth,"    \
   " count(*) OVER (PARTITION BY basis, asked, baseline) AS 'of', rank ="       \

@@ -13,7 +13,6 @@ const char *const kv_sheet_optional[] = {
 #define PERCENT(x, name)                                                       \
   ", CAST(round(100 * " x ") AS INTEGER) || '%' AS '" name "'"
 #define CHECKED " WHEN confirmed THEN 'confirmed' ELSE 'one run' END AS checked"
-/* What ranks answers comes before output error: KV_SAY_RANK. */
 #define BYTES                                                                  \
   PERCENT("share_end", "end")                                                  \
   PERCENT("kr", "mean")                                                        \
@@ -39,10 +38,11 @@ const char *const kv_sheet_optional[] = {
             " WHEN traces = 0 THEN 'no result'" CHECKED
 #define WORDS                                                                  \
   "end, mean, read: bytes as shares of the dense cache. scan: bytes looked "   \
-  "at to choose what is read, as a share of what dense reads. needle: mass "   \
-  "on the needles, dense is 1; empty if the trace marks no answer. lse: how "  \
-  "far the log-sum-exp of the stored entries is off. kl: divergence of the "   \
-  "attention. error: of its output."
+  "at to choose what is read, as a share of what dense reads. worst: the "     \
+  "largest error of an element of the attention output. needle: mass on the "  \
+  "needles, dense is 1; empty if the trace marks no answer. lse: how far the " \
+  "log-sum-exp of the stored entries is off. kl: divergence of the "           \
+  "attention. error: the mean error of its output."
 #define SPREAD                                                                 \
   "\u00b1: two standard errors of the mean, for 5 traces or more. *: the "     \
   "mean of only those traces that have a result; compare it with the mean "    \

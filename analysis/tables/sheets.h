@@ -22,11 +22,13 @@
   " || iif(loglik_some, ' *', ''),"                                            \
   " about(loglik, loglik_se) || ' sum')"
 
-/* The measures shown to people, in this order, those that rank answers first: a
- * column of the view `cell`, its heading in `kvreport table`, its heading on
+/* The measures shown to people. The first one ranks a model's answers best
+ * (tests/check_evidence.sh holds it to analysis/evaluations/ranks.csv). A row:
+ * a column of the view `cell`, its heading in `kvreport table`, its heading on
  * the page. SPREAD: the page also shows a standard error. SOME: only if some
  * row has a value. analysis/each.awk also reads this list. */
 #define KV_SHOWN_EACH(S)                                                       \
+  S(output_abs_max, "worst", "worst error", ALONE)                             \
   S(needle_share, "needle", "needle", SPREAD)                                  \
   S(lse_error, "lse", "LSE error", SPREAD)                                     \
   S(kl, "kl", "KL", SPREAD)                                                    \

@@ -281,7 +281,7 @@ def check_committed():
     assert now == kept
     table, given = Table(), os.path.join(SOURCE, "analysis")
     for to, name in (("device", "gpu-runs/2026-11-26-h100/kernels.csv"),
-                     ("answers", "evaluations/smollm2.csv"),
+                     ("answers", "evaluations/answers.csv"),
                      ("answers", "evaluations/kvtiny.csv")):
         with open(os.path.join(given, name), encoding="utf-8") as f:
             table.fill_csv(to, f)
