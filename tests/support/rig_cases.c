@@ -213,13 +213,11 @@ static void layer(run *x) { x->c.layer = whole(x, 1); }
 static void scale(run *x) { x->c.scale = (float)number(x->word[1]); }
 static void half(run *x) { x->c.half = true; }
 static void turns(run *x) { x->c.inv_freq = numbers(x, 1, 0, NULL, 0); }
-
 static void biases(run *x) { x->c.k_bias = numbers(x, 1, 0, NULL, 0); }
 
 static size_t rows(const run *x, int heads, int width) {
   return (size_t)heads * (size_t)x->c.n_tokens * (size_t)width;
 }
-
 static void queries(run *x) {
   x->c.q = numbers(x, 1, rows(x, x->c.heads, x->c.d), rig_query8, 16);
 }

@@ -137,8 +137,7 @@ static void put_clipped(const step *s, const coded *c, const int32_t *table,
   const kv_coding *coding = c->slab->coding;
   const void *settings = kv_lane_settings(s->l, coding);
   int width = c->slab->width;
-  if (coding->format != &kv_format_block || !kv_block_scaled(settings))
-    return;
+  if (coding->format != &kv_format_block || !kv_block_scaled(settings)) return;
   float *row = kv_zalloc((size_t)width, sizeof *row);
   int32_t *n = put(s, c->first + 4, s->l->lane, KV_ST_I32, rows, 1);
   if (!row) kv_vectors_no_memory(s->v, sizeof *row);
