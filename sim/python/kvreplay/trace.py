@@ -270,8 +270,8 @@ def write_trace(path: str | os.PathLike[str],
     layer can also have "o", "rows", "colsum", "sinks" and "k_bias", as
     t.layer(number) does. dtype: f16, bf16 or f32; None: that of the arrays
     (uint16: bfloat16). metadata: attn.scale (default d^-0.5), n_layers of the
-    model, rope.layout, answers and so on. The trace is of version 2 only if it needs to be, for
-    example for attn.sliding_window or sinks."""
+    model, rope.layout, answers and so on. The trace is of version 2 only if it
+    needs to be, for example for attn.sliding_window or sinks."""
     path = os.fspath(path)
     given: dict[str, Any] = {
         "tokens": tokens, "positions": positions, "rope.inv_freq": inv_freq,
