@@ -111,7 +111,7 @@ column() {
 }
 best=$(column baseline | awk -F, '$2 == 0 { print $1; exit }')
 tr '\n' ' ' <said |
-  grep -q "^Best at equal bytes, by needle .*stored, $best at 30 %" ||
+  grep -q "^Best at equal bytes, by output_abs_max .*stored, $best at 30 %" ||
   fail "$best is best: $(cat said)"
 tr '\n' ' ' <said | grep -q ': means of 8 traces' || fail "traces: $(cat said)"
 grep -qE "^quant +1(\.00)? \([0-9]+%\)|^quant +0\.[0-9]+ \([0-9]+%\)" said ||
@@ -121,7 +121,7 @@ twelve() { awk -F, '{ printf "%s,%.12g\n", $1, $2 }' | sort; }
 checks=$((checks + 2))
 "$kvreport" table --mean r.db -f csv | awk -F, 'NR == 1 {
     for (i = 1; i <= NF; i++) at[$i] = i; next }
-  $at["asked"] == "mean:30%" { print $at["method"] "," $at["needle_share"] }' |
+  $at["asked"] == "mean:30%" { print $at["method"] "," $at["output_abs_max"] }' |
   twelve >means
 column value | grep -Ff <(sed 's/,.*/,/' means) | twelve >values
 cmp -s means values || fail "means: $(diff means values)"
@@ -141,7 +141,7 @@ grep -q "^<tr [^>]*class=\"best v[0-9]*\"><th scope=row>$best<td " plots ||
   fail "$best is not the best of a plot"
 sed -n 's/.*<line class=w.*svg><td>\([0-9.e-]*\)<.*/\1/p
   /<\/table>/q' plots >values
-[ "$(wc -l <values)" -gt 5 ] && sort -grc values || fail "a plot: $(cat values)"
+[ "$(wc -l <values)" -gt 5 ] && sort -gc values || fail "a plot: $(cat values)"
 # Without budgets in bytes there is none, and it says what to run.
 "$kvreplay" run t1.safetensors -q --db e.db -m dense,h2o -b 20% >/dev/null
 ran 0 "$kvreport" answer e.db

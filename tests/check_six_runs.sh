@@ -85,7 +85,7 @@ awk -v want="$specs" '
             sub(/(^|[+])(q[0-9]_|iq4_|mxfp4|nvfp4|fp[48]_)[^+]*$/, "+quant",
                 w[i])
             sub(/^[+]/, "", w[i])
-            sub(/(int|sym|e[0-9]m|qserve|atom|k[0-9]+v)[0-9]+$/, "quant",
+            sub(/((int|sym|e[0-9]m|qserve|atom|k[0-9]+v)[0-9]+-?)+$/, "quant",
                 w[i])
             need[w[i]] = 1 } }
   { name = $2; gsub(/:[^+]*/, "", name); delete need[name]
