@@ -121,8 +121,8 @@ twelve() { awk -F, '{ printf "%s,%.12g\n", $1, $2 }' | sort; }
 checks=$((checks + 2))
 "$kvreport" table --mean r.db -f csv | awk -F, 'NR == 1 {
     for (i = 1; i <= NF; i++) at[$i] = i; next }
-  $at["asked"] == "mean:30%" { print $at["method"] "," $at["output_abs_max"] }' |
-  twelve >means
+  $at["asked"] == "mean:30%" {
+    print $at["method"] "," $at["output_abs_max"] }' | twelve >means
 column value | grep -Ff <(sed 's/,.*/,/' means) | twelve >values
 cmp -s means values || fail "means: $(diff means values)"
 # Who is alike is who compare does not tell from the best.
