@@ -91,6 +91,7 @@ static const struct {
     {SHAPE(1, 64, 270), "quant:k=e4m3:v=e4m3:groups=4", {0, 1}},
     {SHAPE(1, 80, 270), "quant:k=sym8:v=sym8:groups=2", {0, 1}},
     {SHAPE(1, 160, 270), "quant:k=int8:v=int8", {0, 0}},
+    {SHAPE(2, 64, 270), "quant:k=q4_0:v=nvfp4", {0, 0}},
 };
 
 /* Copies of keys are counted forwards, of values backwards. */
