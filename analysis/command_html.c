@@ -124,9 +124,9 @@ static int write_about(const kv_page *p, const kv_figure *f) {
   fputs("<p><strong>Open loop:</strong> the recorded queries do not feel the "
         "approximation, so errors do not build up as they would in generation. "
         "These figures show how faithful attention is, not how accurate a task "
-        "is. They are ordered by how well they rank right answers; <a "
-        "href=\"#stored\">output error</a>, which does not rank them, comes "
-        "last.</p>\n<p>Filled points are <em>confirmed</em>: two runs that "
+        "is. The worst error comes first, because it ranks right answers best; "
+        "<a href=\"#stored\">mean output error</a> does not rank "
+        "them.</p>\n<p>Filled points are <em>confirmed</em>: two runs that "
         "differ in backend, kernel set or processor found the same bits. "
         "Hollow points are one run.</p>\n",
         p->f);

@@ -2,11 +2,10 @@
  *
  * Answers "which method is best?" from a database. At each size that was
  * requested in bytes (-b mean:20%, traffic:20%), ranks the methods with equal
- * bytes by the measure that ranks a model's answers: needle if traces mark
- * their answer, else the 99th percentile of the largest difference of an
- * output's coordinate (analysis/README.md, "What ranks answers"). The same for
- * evaluations, by right answers (closed.h). `kvreport answer` prints it, and
- * the page begins with it.
+ * bytes by the measure that ranks a model's answers best: the largest error of
+ * an element of the output (analysis/README.md, "What ranks answers"). The same
+ * for evaluations, by right answers (closed.h). `kvreport answer` prints it,
+ * and the page begins with it.
  *
  * Call kv_answer_find after kv_results_open, read, free. Cost: a query and,
  * from KV_PAIRS_LEAST traces on, for each size a comparison of the best with

@@ -126,8 +126,8 @@ rows() {
 }
 
 # tuned: six methods with parameters from 20 contexts of seed 54, whose folder
-# is TUNING, at 25 % of the bytes. Those with the best log-likelihood are in
-# `best`; the rows of all are in FOLDER/tuning.db.
+# is TUNING, at 25 % of the bytes. The rows of all that was tried are in
+# FOLDER/tuning.db. BEST: then, the six with the best log-likelihood.
 tuned() {
   local of tried=snapkv,snapkv:window=16,snapkv:window=64,snapkv:kernel=1
   tried+=,snapkv:kernel=15,snapkv:pooling=avg,snapkv:group=max,snapkv:sinks=4
@@ -145,8 +145,9 @@ tuned() {
       "$folder/$of.jsonl" -m "$tried" -b mean:25% --dtype bf16 --threads 1 \
       --db "$folder/tuning.db"
   done
+  [ -n "${BEST:-}" ] || { echo 'run.sh: choose BEST from tuning.db' && return; }
   for of in needle.after key-value.after; do
-    piece "$of" -m "$best" -b mean:25%
+    piece "$of" -m "$BEST" -b mean:25%
   done
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fidelity against bytes, a figure per measure: first the measures that rank
- * right answers (needle, then LSE error and KL), then output error with the
- * sentence that it does not. The large plot shows means over the traces with
+ * Fidelity against bytes, a figure per measure: first the worst error, with the
+ * sentence that it ranks right answers best, then needle, LSE error, KL and
+ * output error. The large plot shows means over the traces with
  * the measure, only for lines with a result on each of them (a mean over fewer
  * traces could flatter). Below it are the same as a sorted table, including
  * lines without a result on some trace, then perhaps one plot per trace.

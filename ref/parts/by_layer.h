@@ -12,7 +12,7 @@
 enum { KV_BY_LAYER = 512 }; /* layers below it can have their own format */
 
 /* Numbers of names (kv_named_format_at), keys before values, by layer. The last
- * one is that of all further layers. */
+ * one is for all further layers. */
 typedef struct kv_by_layer {
   uint8_t name[2][KV_BY_LAYER + 1];
 } kv_by_layer;

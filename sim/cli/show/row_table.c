@@ -3,9 +3,7 @@
  * Rows as a table for people, at most 120 characters wide: sim/cli/show/rows.h.
  * Lines are formatted when a row is added, since its result may be gone at the
  * end, and printed when widths are known, grouped by trace in the order of the
- * traces. Of the measures, attention left on the answer comes first, then LSE
- * error and KL, since they were seen to rank right answers, which output error
- * does not (README.md).
+ * traces.
  *
  * The narrow table has seven columns: tokens kept, bytes held, and four
  * measures, or two if no trace has answers. Both tables have columns for prompt
@@ -597,8 +595,8 @@ static const char wide_words[] =
     "needle: attention left on the needles, dense is 1; held: dense's "
     "attention on the needles stored and read, a share;\n"
     "lse: log-sum-exp of stored entries minus all; kl: of the attention;\n"
-    "error, p95: relative error of the output; it does not rank right answers "
-    "as needle does (README.md);\n";
+    "error, p95: relative error of the output; no mean ranks methods as a "
+    "model's answers do (README.md);\n";
 
 static const char wide_prompt_words[] =
     "prompt, p mass: output error and exact attention mass of prompt rows, "
@@ -621,8 +619,8 @@ static void words(const form *f) {
           "are stored and read;\n",
           f->out);
   fputs("LSE error: log-sum-exp of the stored entries minus that of all, "
-        "nats;\noutput error: relative; it ranks right answers worse than the "
-        "measures before it;\n",
+        "nats;\noutput error: relative; no mean ranks methods as a model's "
+        "answers do (README.md);\n",
         f->out);
   if (f->shown[KV_ROW_PROMPT])
     fputs("prompt error, prompt mass: of prompt rows after the first chunk "

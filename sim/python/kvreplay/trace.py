@@ -268,7 +268,7 @@ def write_trace(path: str | os.PathLike[str],
                 metadata: Any = (), windowed_inv_freq: Any = None) -> None:
     """Writes {number: {"q": [heads, tokens, d], "k":, "v":}} as one file. A
     layer can also have "o", "rows", "colsum", "sinks" and "k_bias", as
-    t.layer(number) does. dtype: f16, bf16 or f32; None: that of the arrays
+    t.layer(number) does. dtype: f16, bf16 or f32; None: as the arrays
     (uint16: bfloat16). metadata: attn.scale (default d^-0.5), n_layers of the
     model, rope.layout, answers and so on. The trace is of version 2 only if it
     needs to be, for example for attn.sliding_window or sinks."""
