@@ -54,8 +54,8 @@ static void open_layer(layer *l, int group, kv_dtype type) {
   l->q = elements((size_t)(2 * group * LONG * WIDE), type);
   l->k = elements((size_t)(2 * LONG * WIDE), type);
   l->v = elements((size_t)(2 * LONG * WIDE), type);
-  l->data =
-      (kv_layer_data){0, l->q, l->k, l->v, type, LONG, NULL, NULL, 0, 0, NULL};
+  l->data = (kv_layer_data){0,    l->q, l->k, l->v, type, LONG,
+                            NULL, NULL, 0,    0,    NULL, NULL};
 }
 
 static void close_layer(layer *l) {
