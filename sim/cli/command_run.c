@@ -157,18 +157,19 @@ static const char *const notes[] = {
     "uncompressed cache's; absent if no trace has answers. `answer kept`: of "
     "the uncompressed cache's attention on these tokens, the share whose "
     "tokens are stored and read. What is dropped raises `on the answer` if the "
-    "answer stays; it never raises `answer kept`. `LSE error`: the "
-    "log-sum-exp of the logits of stored entries minus that of all, in nats. "
-    "`output error`: the distance to the uncompressed attention output, "
-    "divided by that output's length. `on the answer` orders methods most like "
-    "a model's answers do; `output error` hardly does.",
+    "answer stays; it never raises `answer kept`. `worst error`: the "
+    "largest error of an element of the attention output. `output error`: the "
+    "distance to the uncompressed attention output, divided by that output's "
+    "length. `worst error` orders methods most like a model's answers do; "
+    "means such as `output error` hardly do.",
     KV_NOTES_REST,
     "With --wide the table also has the budget as typed (`asked`) and in "
     "entries (`budget`); bytes at the end, on average and read per step "
     "(`end`, `mean`, `read`); bytes looked at per step to choose what to read "
-    "(`scan`); KL divergence (`kl`); the 95th percentile of the output error "
-    "(`p95`); and the digest of all decisions (`journal`). `kept`, `dense`, "
-    "`needle`, `held`, `lse` and `error` are the six columns above.",
+    "(`scan`); the log-sum-exp of the logits of stored entries minus that of "
+    "all, in nats (`lse`); KL divergence (`kl`); and the digest of all "
+    "decisions (`journal`). `kept`, `dense`, `needle`, `held`, `worst` and "
+    "`error` are the six columns above.",
     "Three things have similar names. METHOD:prefill=N is chunked prefill: the "
     "method compresses after each chunk of N prompt tokens, and tokens of "
     "later chunks attend only to what it shows them. --chunk N is a prompt in "

@@ -305,7 +305,7 @@ TEST(narrow) {
   whole(3, r);
   says(KV_ROWS_TABLE, 3, r,
        HAS("\", at 20%\nmethod",
-           "tokens kept  bytes held  on the answer  answer kept  LSE error  ",
+           "tokens kept  bytes held  on the answer  answer kept  worst error  ",
            "  0.1250  ", "\nunheard ", " refused\n",
            "window=32 does not fit a budget of 20"),
        HAS("abababab"));
@@ -316,7 +316,7 @@ TEST(narrow) {
   }
   says(KV_ROWS_TABLE, 3, r,
        HAS("\"\nmethod", "\nunheard at 20% ", "\nunheard at 10% ", "\ndense ",
-           "bytes held  LSE error  output error\n"),
+           "bytes held  worst error  output error\n"),
        HAS("on the answer", "answer kept"));
 }
 

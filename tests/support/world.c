@@ -53,8 +53,8 @@ void world_open(world *w, int kv, int group, kv_lanes lanes, int lane,
   w->q = floats((size_t)(kv * group * T * D));
   w->k = floats((size_t)(kv * T * D));
   w->v = floats((size_t)(kv * T * DV));
-  w->data =
-      (kv_layer_data){3, w->q, w->k, w->v, KV_F32, T, NULL, NULL, 0, 0, NULL, NULL};
+  w->data = (kv_layer_data){3,    w->q, w->k, w->v, KV_F32, T,
+                            NULL, NULL, 0,    0,    NULL,   NULL};
   good(kv_lane_init(&w->lane, &w->shape, &w->needs, w->kernels, lane, NULL));
   good(kv_lane_room_init(&w->lane.room, T, NULL));
   kv_lane_begin(&w->lane, w->lane.needs, &w->data);

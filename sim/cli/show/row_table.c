@@ -32,10 +32,10 @@ typedef struct kv_row_layouts {
 
 /* Columns in order. ASKED is the budget as typed, BUDGET its entries, KEPT the
  * mean entries per lane at the end. END, MEAN, READ and SCAN are bytes; DENSE,
- * NEEDLE, HELD, ERROR and P95 are relative to dense; LSE and KL are nats;
- * JOURNAL is the first digits of a digest. For rows of a prompt that is read in
- * chunks (prefill=N), PROMPT is output error, PROMPT_MASS the exact attention
- * mass of what they attend to. */
+ * NEEDLE, HELD and ERROR are relative to dense; WORST has the unit of the
+ * attention output; LSE and KL are nats; JOURNAL is the first digits of a
+ * digest. For rows of a prompt that is read in chunks (prefill=N), PROMPT is
+ * output error, PROMPT_MASS the exact attention mass of what they attend to. */
 typedef enum kv_row_column {
   KV_ROW_ASKED,
   KV_ROW_BUDGET,
@@ -46,11 +46,11 @@ typedef enum kv_row_column {
   KV_ROW_READ,
   KV_ROW_SCAN,
   KV_ROW_NEEDLE,
-  KV_ROW_HELD, /* needle_kept */
+  KV_ROW_HELD,  /* needle_kept */
+  KV_ROW_WORST, /* output_abs, max */
   KV_ROW_LSE,
   KV_ROW_KL,
   KV_ROW_ERROR,
-  KV_ROW_P95,
   KV_ROW_PROMPT,
   KV_ROW_PROMPT_MASS,
   KV_ROW_JOURNAL,
@@ -240,10 +240,10 @@ static void numbers(const kv_result *r, kv_row_line *l) {
   }
   line_share(&s[KV_NEEDLE_MASS], kv_needle_share(s), l->cell[KV_ROW_NEEDLE]);
   share_cell(t->needle_kept, l->cell[KV_ROW_HELD]);
+  line_share(&s[KV_OUTPUT_ABS], s[KV_OUTPUT_ABS].max, l->cell[KV_ROW_WORST]);
   nats(&s[KV_LSE_ERROR], l->cell[KV_ROW_LSE]);
   nats(&s[KV_KL], l->cell[KV_ROW_KL]);
   mean(&s[KV_OUTPUT_ERROR], l->cell[KV_ROW_ERROR]);
-  line_share(&s[KV_OUTPUT_ERROR], s[KV_OUTPUT_ERROR].p95, l->cell[KV_ROW_P95]);
   mean(&s[KV_PROMPT_ERROR], l->cell[KV_ROW_PROMPT]);
   mean(&s[KV_PROMPT_MASS], l->cell[KV_ROW_PROMPT_MASS]);
   kv_digest_hex(&r->journal, hex);
@@ -363,10 +363,10 @@ static const struct {
                            [KV_ROW_SCAN] = {"scan", NULL},
                            [KV_ROW_NEEDLE] = {"needle", "on the answer"},
                            [KV_ROW_HELD] = {"held", "answer kept"},
-                           [KV_ROW_LSE] = {"lse", "LSE error"},
+                           [KV_ROW_WORST] = {"worst", "worst error"},
+                           [KV_ROW_LSE] = {"lse", NULL},
                            [KV_ROW_KL] = {"kl", NULL},
                            [KV_ROW_ERROR] = {"error", "output error"},
-                           [KV_ROW_P95] = {"p95", NULL},
                            [KV_ROW_PROMPT] = {"prompt", "prompt error"},
                            [KV_ROW_PROMPT_MASS] = {"p mass", "prompt mass"},
                            [KV_ROW_JOURNAL] = {"journal", NULL}};
@@ -594,8 +594,10 @@ static const char wide_words[] =
     "scan: bytes looked at per step to choose what is read;\n"
     "needle: attention left on the needles, dense is 1; held: dense's "
     "attention on the needles stored and read, a share;\n"
+    "worst: the largest error of an element of the output; it ranks methods "
+    "best;\n"
     "lse: log-sum-exp of stored entries minus all; kl: of the attention;\n"
-    "error, p95: relative error of the output; no mean ranks methods as a "
+    "error: relative error of the output; no mean ranks methods as a "
     "model's answers do (README.md);\n";
 
 static const char wide_prompt_words[] =
@@ -618,16 +620,16 @@ static void words(const form *f) {
           "answer kept: of dense's attention on them, the share whose tokens "
           "are stored and read;\n",
           f->out);
-  fputs("LSE error: log-sum-exp of the stored entries minus that of all, "
-        "nats;\noutput error: relative; no mean ranks methods as a model's "
-        "answers do (README.md);\n",
+  fputs("worst error: the largest of an element of the attention output; it "
+        "ranks methods best;\noutput error: relative to dense's; no mean ranks "
+        "methods as a model's answers do;\n",
         f->out);
   if (f->shown[KV_ROW_PROMPT])
     fputs("prompt error, prompt mass: of prompt rows after the first chunk "
           "(prefill=N): output error, and the exact\n"
           "attention on what they attend to;\n",
           f->out);
-  fputs("--wide adds bytes read and scanned, KL divergence, percentiles, "
+  fputs("--wide adds bytes read and scanned, LSE error, KL divergence, "
         "digests;\n",
         f->out);
 }

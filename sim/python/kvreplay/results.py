@@ -238,9 +238,9 @@ def paired(a: Sequence[float], b: Sequence[float]) -> tuple[float, float]:
 
 
 # summary's default; analysis/README.md says which measure ranks answers best.
-MEANS = ("needle_share lse_error.mean kl.mean output_error.mean "
-         "output_error.p95 mass.mean recall_16.mean kept kr bytes.mean "
-         "bytes.end.total bytes.read bytes.scanned").split()
+MEANS = ("output_abs.max needle_share lse_error.mean kl.mean "
+         "output_error.mean output_error.p95 mass.mean recall_16.mean kept kr "
+         "bytes.mean bytes.end.total bytes.read bytes.scanned").split()
 
 
 def _place(x: Row, *names: str) -> tuple[Any, ...]:
