@@ -3,10 +3,10 @@
 #
 # run.sh MODEL FOLDER PART...: what the tables of this folder come from. MODEL
 # is a folder of models.py; databases go to FOLDER, and a command that was
-# stopped goes on when it is repeated. PART: plan, tuned, generate, kvpress (in
-# an environment that has it), trained (needs weights, kvreplay train), tiny.
-# Needs kvreplay and kvreport on the path, and PYTHON, which has torch and
-# transformers and finds the package kvreplay.
+# stopped goes on when it is repeated. PART: plan, tuned, bits, layers, generate,
+# kvpress (in an environment that has it), trained (needs weights, kvreplay
+# train), tiny. Needs kvreplay and kvreport on the path, and PYTHON, which has
+# torch and transformers and finds the package kvreplay.
 set -eu
 model=$1 folder=$2
 here=$(cd "$(dirname "$0")" && pwd)
@@ -151,6 +151,63 @@ tuned() {
   done
 }
 
+# bits: the rows of BITS.md, in FOLDER/bits.db; SIZE=qwen for a model with a key
+# bias. layers: its rows of one coded layer and side at a time.
+bits() {
+  local of x bias=mean all=int8,int2,q8_0,q5_1,q5_0 four=() rows=() both=()
+  local fitted=fp8_e4m3:scale=head narrow=(q5_1 q4_0 nvfp4:scale=head)
+  [ "${SIZE:-all}" != qwen ] || bias=subtract
+  all+=,fp8_e4m3,$fitted,fp8_e5m2,nvfp4,nvfp4_4over6
+  for x in int4 q4_1 q4_0 iq4_nl mxfp4 fp4_e2m1 nvfp4:scale=head \
+    nvfp4_4over6:scale=head; do
+    four+=("$x" "$x:rotate=hadamard" "$x:key_bias=$bias"
+      "$x:rotate=hadamard:key_bias=$bias")
+  done
+  [ $bias = mean ] || narrow=("${narrow[@]/%/:key_bias=subtract}")
+  for x in q8_0 $fitted "${narrow[@]}"; do rows+=("$x"); done
+  for x in keydiff snapkv; do both+=("$x" "${rows[@]/#/$x+}"); done
+  first 30 needle.after key-value.after
+  for of in needle.after key-value.after; do
+    coded "$of" -m "$all,$(listed "${four[@]}")"
+    coded "$of" -m "$(listed "${both[@]}")" -b mean:25%,mean:12.5%
+    coded "$of" -m "$(listed quest "${rows[@]/#/quest+}")" -b read:25%
+  done
+}
+
+listed() {
+  (IFS=, && echo "$*")
+}
+
+coded() {
+  local of=$1
+  shift
+  timeout 6000 "${PYTHON:-python3}" -m kvreplay.evaluate "$model" --prompts \
+    "$folder/first/$of.jsonl" "$@" --name "$(basename "$model")" --dtype bf16 \
+    --threads 1 --db "$folder/bits.db" \
+    >>"$folder/bits.out" 2>>"$folder/bits.log" || ended $? "$of"
+}
+
+# layers: the first 4 of both tasks, so 8 items.
+layers() {
+  local of side layer layers cells=()
+  layers=$("${PYTHON:-python3}" -c 'import json, sys
+print(json.load(open(sys.argv[1] + "/config.json"))["num_hidden_layers"])' \
+    "$model")
+  first 4 needle.after key-value.after
+  cd "$folder" # rows name files as they are given
+  mkdir -p layers
+  for side in 'q4_0 raw' 'raw q4_0'; do
+    for ((layer = 0; layer < layers; layer++)); do
+      of=layers/${side/ /_}_$layer
+      echo "$layer $side" >"$of"
+      cells+=("quant:k=raw:v=raw:formats=$of")
+    done
+  done
+  for of in needle.after key-value.after; do
+    coded "$of" -m "$(listed "${cells[@]}")"
+  done
+}
+
 plan() {
   local other=() of place before reading=quest,omnikv,oracle-topk
   every=random,window,streamingllm,h2o,tova,snapkv,pyramidkv
@@ -216,6 +273,8 @@ for part; do
   case $part in
   plan) plan ;;
   tuned) tuned ;;
+  bits) bits ;;
+  layers) layers ;;
   trained) # weights of these names in FOLDER/assets
     KVREPLAY_ASSETS=$folder/assets evaluate e "$model" --items 12 --dtype bf16 \
       --tasks niah_single_2:length=1024,fewshot:length=1500,prose:length=1024 \
