@@ -143,7 +143,7 @@ tuned() {
     head -n 10 "$TUNING/$of.jsonl" >"$folder/$of.jsonl"
     "${PYTHON:-python3}" -m kvreplay.evaluate "$model" --prompts \
       "$folder/$of.jsonl" -m "$tried" -b mean:25% --dtype bf16 --threads 1 \
-      --db "$folder/tuning.db"
+      --name "$(basename "$model")" --db "$folder/tuning.db"
   done
   [ -n "${BEST:-}" ] || { echo 'run.sh: choose BEST from tuning.db' && return; }
   for of in needle.after key-value.after; do
@@ -281,7 +281,7 @@ for part; do
       -m deltakv,less,palu -b mean:50%,mean:25% ;;
   generate) evaluate d "$model" --tasks generate:length=512 --items 8 \
     --new 1000 -m hardkv,rkv,h2o,tova,streamingllm,zsmerge -b mean:25% \
-    --dtype bf16 ;;
+    --dtype bf16 --name "$(basename "$model")" ;;
   kvpress) # methods as they are, kvpress's, then those that decide as these
     press=snapkv,tova,streamingllm,knorm,keydiff,expected,lagkv,chunkkv
     press+=,pyramidkv,adakv
