@@ -3,8 +3,9 @@
 #
 # analysis/evaluations/PLAN.md is what it was before the first result: its text
 # in the parent of the commit that added the first rows_*.csv.xz, but for its
-# section Deviations. First, a repository with a changed plan must fail. Where
-# there is no git history of it, 77.
+# section Deviations. So is the section Plan of BITS.md, with bits_*.csv.xz.
+# First, a repository with a changed plan must fail. Where there is no git
+# history of a plan, 77.
 . "$(dirname "$0")/sh.sh"
 plan=analysis/evaluations/PLAN.md
 rows='analysis/evaluations/rows_*.csv.xz'
@@ -25,8 +26,14 @@ held() {
   diff <(fixed "$tmp/then.md") <(fixed "$1/$plan") >"$tmp/diff"
 }
 
-# fixed FILE: all of it but the text of its section Deviations.
-fixed() { awk '/^## / { out = $0 == "## Deviations"; print } !out' "$1"; }
+# fixed FILE: the text of its section Plan, or of all but Deviations.
+fixed() {
+  if [ "${plan##*/}" = BITS.md ]; then
+    awk '/^## / { in_plan = $0 == "## Plan" } in_plan' "$1"
+  else
+    awk '/^## / { out = $0 == "## Deviations"; print } !out' "$1"
+  fi
+}
 
 # want CODE WHAT
 want() {
@@ -71,14 +78,31 @@ own revert --no-edit HEAD
 printf '\n## More\n' >>"$tmp/tree/$plan"
 want 1 'a new section'
 
+plan=analysis/evaluations/BITS.md rows='analysis/evaluations/bits_*.csv.xz'
+printf '## Plan\n\nnine\n\n## Results\n\nnone\n' >"$tmp/tree/$plan"
+own add .
+own commit -m 'another plan'
+echo x >"$tmp/tree/analysis/evaluations/bits_a.csv.xz"
+own add .
+own commit -m rows
+sed -i s/none/one/ "$tmp/tree/$plan"
+want 0 'results'
+sed -i s/nine/ten/ "$tmp/tree/$plan"
+want 1 'a changed section'
+
 shows=("$tmp/diff" "$tmp/err")
-got=0
-held "$src" || got=$?
-case $got in
-77) [ $bad != 0 ] || {
+unknown=0
+for of in PLAN.md:rows BITS.md:bits; do
+  plan=analysis/evaluations/${of%:*} rows="analysis/evaluations/${of#*:}_*.csv.xz"
+  got=0
+  held "$src" || got=$?
+  case $got in
+  77) unknown=1 ;;
+  *) checks=$((checks + 1)) && [ $got = 0 ] || fail "$plan has changed" ;;
+  esac
+done
+[ $unknown = 0 ] || [ $bad != 0 ] || {
   echo 'check_plan: no history of the first result here'
   exit 77
-} ;;
-*) checks=$((checks + 1)) && [ $got = 0 ] || fail "$plan has changed" ;;
-esac
+}
 concluded

@@ -279,9 +279,12 @@ for part; do
     KVREPLAY_ASSETS=$folder/assets evaluate e "$model" --items 12 --dtype bf16 \
       --tasks niah_single_2:length=1024,fewshot:length=1500,prose:length=1024 \
       -m deltakv,less,palu -b mean:50%,mean:25% ;;
-  generate) evaluate d "$model" --tasks generate:length=512 --items 8 \
-    --new 1000 -m hardkv,rkv,h2o,tova,streamingllm,zsmerge -b mean:25% \
-    --dtype bf16 --name "$(basename "$model")" ;;
+  generate) # and hardkv at its published size, once
+    evaluate d "$model" --tasks generate:length=512 --items 8 --new 1000 \
+      -m hardkv,rkv,h2o,tova,streamingllm,zsmerge -b mean:25% --dtype bf16 \
+      --name "$(basename "$model")"
+    evaluate d "$model" --tasks generate:length=2048 --items 1 --new 1000 \
+      -m hardkv:upper=2048 --dtype bf16 --name "$(basename "$model")" ;;
   kvpress) # methods as they are, kvpress's, then those that decide as these
     press=snapkv,tova,streamingllm,knorm,keydiff,expected,lagkv,chunkkv
     press+=,pyramidkv,adakv
