@@ -21,6 +21,16 @@ whether kivi and k8v4 are not worse than dense:
     detects   points that n contexts find with 80 % power, if as many differ
     verdict   first, second or open; no evidence: dense answers less than 60 %
 
+evidence.py bits ROWS.csv.xz...: the same for the tests of BITS.md, and all its
+formats alone.
+
+evidence.py beside ROWS.csv.xz...: methods beside kvpress's presses, a row for
+each method and size, over all questions. how: as it is, alike (with parameters
+that decide like the press; ALIKE) or kvpress.
+
+    same      questions with the same answer as kvpress, to the character
+    apart     the largest difference of loglik from kvpress's
+
 evidence.py said RANKS.csv: a paragraph on which measure of a replay ranks
 answers, for pages and tables (analysis/embed/ranked.txt).
 
@@ -35,6 +45,7 @@ import os
 import sys
 import textwrap
 from collections import defaultdict
+from itertools import islice
 from typing import Any, Iterable, Iterator, NamedTuple
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -62,23 +73,46 @@ def at(task: str, place: str, method: str, asked: str = "mean:25%") -> At:
     return task, place, method, asked
 
 
-TESTS = [
-    *(("place", at(x, "before", "snapkv"), at(x, "after", "snapkv"))
+def both(method: str, asked: str = "") -> list[At]:
+    return [at(x, "after", method, asked) for x in ("needle", "key-value")]
+
+
+Test = tuple[str, list[At], list[At]]  # its name, and two sides, by task
+TESTS: list[Test] = [
+    *(("place", [at(x, "before", "snapkv")], [at(x, "after", "snapkv")])
       for x in ("needle", "key-value")),
-    *(("keys alone", at(x, "after", "keydiff"), at(x, "after", "snapkv"))
+    *(("keys alone", [at(x, "after", "keydiff")], [at(x, "after", "snapkv")])
       for x in ("needle", "key-value")),
-    *(("the published place", at("needle", "before", "snapkv"),
-       at("needle", "before", x)) for x in ("keydiff", "random")),
-    ("heads", at("needle", "before", "adakv"),
-     at("needle", "before", "snapkv")),
-    ("choosing blindly", at("needle", "after", "snapkv"),
-     at("needle", "after", "random")),
-    ("reading less", at("needle", "after", "quest", "read:25%"),
-     at("needle", "after", "omnikv", "read:25%")),
-    ("few bits", at("needle", "after", "leankv", "mean:27%"),
-     at("needle", "after", "leankv")),
+    *(("the published place", [at("needle", "before", "snapkv")],
+       [at("needle", "before", x)]) for x in ("keydiff", "random")),
+    ("heads", [at("needle", "before", "adakv")],
+     [at("needle", "before", "snapkv")]),
+    ("choosing blindly", [at("needle", "after", "snapkv")],
+     [at("needle", "after", "random")]),
+    ("reading less", [at("needle", "after", "quest", "read:25%")],
+     [at("needle", "after", "omnikv", "read:25%")]),
+    ("few bits", [at("needle", "after", "leankv", "mean:27%")],
+     [at("needle", "after", "leankv")]),
 ]  # fmt: skip
 LOSSLESS = [("kivi", "mean:50%"), ("k8v4", "")]
+SUBTRACT = ":key_bias=subtract"
+
+
+def of_bits(prepared: str) -> list[Test]:
+    """The tests of BITS.md. prepared: of 4-bit keys with keydiff and alone."""
+    q4 = "q4_0" + prepared
+    return [
+        *(("bias", both(x + SUBTRACT), both(x)) for x in ("int4", "q4_0")),
+        *(("rotation", both(x + ":rotate=hadamard"), both(x))
+          for x in ("int4", "q4_0")),
+        *(("bits and tokens", both(x + "+q8_0", "mean:25%"),
+           both(x, "mean:25%")) for x in ("keydiff", "snapkv")),
+        ("4 or 8 bits", both("keydiff+" + q4, "mean:25%"),
+         both("keydiff+q8_0", "mean:25%")),
+        ("bits or both", both("keydiff+" + q4, "mean:25%"), both(q4)),
+        ("bits and reading", both("quest+q8_0", "read:25%"),
+         both("quest", "read:25%")),
+    ]  # fmt: skip
 
 
 def stored(paths: Iterable[str]) -> Rows:
@@ -118,6 +152,10 @@ def size(x: dict[str, str], of: str) -> float:
     if of == "mean":
         return float(x["bytes.mean"])
     return float(x["open.bytes.read"]) + float(x["open.bytes.scanned"])
+
+
+def held(x: dict[str, str]) -> float:
+    return size(x, "mean")
 
 
 def means(rows: Rows) -> Iterator[list[Any]]:
@@ -194,8 +232,9 @@ def interval(tasks: list[list[int]]) -> tuple[float, float]:
     return least(0.025), least(0.975)
 
 
-def compared(rows: Rows, model: str, pairs: list[tuple[At, At]]) -> dict[
-        str, Any]:  # fmt: skip
+def compared(
+    rows: Rows, model: str, pairs: list[tuple[At, At]], family: int
+) -> dict[str, Any]:
     """The columns of a test but holm and verdict, over pairs of equal weight;
     without evidence only the names."""
     tasks, right = [], [0, 0]
@@ -211,7 +250,7 @@ def compared(rows: Rows, model: str, pairs: list[tuple[At, At]]) -> dict[
     n = sum(map(len, tasks))
     better, worse = (sum(x.count(y) for x in tasks) for y in (1, -1))
     ends = mean(map(mean, tasks)), *interval(tasks)
-    found = detectable(n, len(TESTS), (better + worse) / n)
+    found = detectable(n, family, (better + worse) / n)
     return {
         "n": n, "first_right": right[0], "second_right": right[1],
         "better": better, "worse": worse, "p": flips(better, worse),
@@ -221,35 +260,97 @@ def compared(rows: Rows, model: str, pairs: list[tuple[At, At]]) -> dict[
     }  # fmt: skip
 
 
-def tested(rows: Rows, model: str) -> Iterator[dict[str, Any]]:
-    found = [compared(rows, model, [x[1:]]) for x in TESTS]
-    for (name, a, b), x, p in zip(TESTS, found, holm(
+def tested(
+    rows: Rows, model: str, family: list[Test], lossless: list[tuple[str, str]]
+) -> Iterator[dict[str, Any]]:
+    found = [compared(rows, model, [*zip(a, b)], len(family))
+             for _, a, b in family]
+    for (name, a, b), x, p in zip(family, found, holm(
             [x.get("p", 1) for x in found])):  # fmt: skip
         if x:
             x["holm"], better = p, float(x["effect"]) > 0
             x["verdict"] = ("first" if better else "second"
                             ) if p < LEVEL else "open"  # fmt: skip
-        yield {"test": name, "first": " ".join(a), "second": " ".join(b), **x}
-    for method, asked in LOSSLESS:
-        both = [(at(x, "after", method, asked), at(x, "after", "dense", ""))
-                for x in ("needle", "key-value")]
-        x = compared(rows, model, both)
-        yield {"test": "not worse than dense", **x,
-               "first": f"needle, key-value after {method} {asked}".strip(),
-               "second": "needle, key-value after dense",
+        yield {"test": name, "first": shown(a), "second": shown(b), **x}
+    for method, asked in lossless:
+        a, b = both(method, asked), both("dense")
+        x = compared(rows, model, [*zip(a, b)], len(family))
+        yield {"test": "not worse than dense", "first": shown(a),
+               "second": shown(b), **x,
                **({"verdict": "first" if float(x["low"]) > -100 * MARGIN
                    else "open"} if x else {})}  # fmt: skip
 
 
-def tests(rows: Rows) -> Iterator[list[Any]]:
+def shown(side: list[At]) -> str:
+    tasks = ", ".join(x[0] for x in side)
+    return " ".join([tasks, *side[0][1:]]).strip()
+
+
+def bits(rows: Rows) -> Iterator[list[Any]]:
+    for i, model in enumerate(sorted({x.model for x in rows})):
+        own = {x: y for x, y in rows.items() if x.model == model}
+        alone = {x.method for x in own if not x.asked and "+" not in x.method
+                 and "formats=" not in x.method} - {"dense"}
+        bias = any(SUBTRACT in x.method for x in own)
+        yield from islice(tests(own, of_bits(SUBTRACT if bias else ""),
+                                [(x, "") for x in sorted(alone)]), i > 0, None)
+
+
+def tests(
+    rows: Rows, family: list[Test] = TESTS,
+    lossless: list[tuple[str, str]] = LOSSLESS,
+) -> Iterator[list[Any]]:  # fmt: skip
     names = """model test first second n first_right second_right better worse
         effect low high p holm detects verdict""".split()
     yield names
     for model in sorted({x.model for x in rows}):
-        for x in tested(rows, model):
+        for x in tested(rows, model, family, lossless):
             x = {"verdict": "no evidence", **x, "model": model}
             yield [f"{y:.5f}" if isinstance(y, float) else y
                    for y in (x.get(z, "") for z in names)]
+
+
+# --- kvpress ------------------------------------------------------------------
+
+PRESS = "kvpress/"
+ALIKE = {
+    "snapkv": ":pooling=avg", "knorm": ":skip=0", "keydiff": ":block=0",
+    "tova": ":variant=prefill:protect_newest=yes", "expected": "",
+    "streamingllm": ":variant=prefill:positions=original",
+    "lagkv": ":cross=yes",
+    "chunkkv": ":pooling=avg:count=share",
+    "adakv": ":pooling=avg:safeguard=minimum",
+}  # fmt: skip
+
+
+def beside(rows: Rows) -> Iterator[list[Any]]:
+    yield "asked method how n right loglik held same apart".split()
+    found: dict[tuple[str, str], dict[tuple[str, str], dict[str, str]]] = (
+        defaultdict(dict))
+    for cell, own in rows.items():
+        found[cell.asked, cell.method].update(
+            {(cell.task + cell.place, i): x for i, x in own.items()})
+    dense = found.get(("", "dense"), {})
+    for asked, press in sorted(found):
+        if not press.startswith(PRESS):
+            continue
+        method, theirs = press.removeprefix(PRESS), found[asked, press]
+        for how, name in (("as it is", method), ("kvpress", press),
+                          ("alike", method + ALIKE.get(method, "-"))):
+            own = {i: x for i, x in found.get((asked, name), {}).items()
+                   if i in theirs}
+            if not own or how == "alike" and name == method:
+                continue
+            both = [(x, theirs[i], dense[i]) for i, x in own.items()]
+            ll = [[float(x["loglik_token"]) for x in y[:2]] for y in both]
+            yield [
+                asked, method, how, len(own),
+                sum(int(x["exact"]) for x in own.values()),
+                f"{mean(x for x, _ in ll):.4f}",
+                f"{mean(held(x) / held(d) for x, _, d in both):.4f}",
+                sum(x["said"] == y["said"] for x, y, _ in both),
+                f"{max(abs(x - y) for x, y in ll):.6f}",
+            ]  # fmt: skip
 
 
 # --- what ranks answers -------------------------------------------------------
@@ -283,7 +384,9 @@ def said(path: str) -> str:
 
 def main(words: list[str]) -> int:
     how, *paths = words or [""]
-    if how not in ("means", "tests", "said") or not paths:
+    made_by = {"means": means, "tests": tests, "bits": bits,
+               "beside": beside}
+    if how not in (*made_by, "said") or not paths:
         print(__doc__, file=sys.stderr)
         return 2
     try:
@@ -291,7 +394,7 @@ def main(words: list[str]) -> int:
             print(said(paths[0]), end="")
             return 0
         rows = stored(paths)
-        made = [*(means if how == "means" else tests)(rows)]
+        made = [*made_by[how](rows)]
     except (OSError, EOFError, lzma.LZMAError, LookupError, StopIteration,
             ValueError) as e:  # fmt: skip
         print(f"evidence.py: not rows of rows.py: {e}", file=sys.stderr)

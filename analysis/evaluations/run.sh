@@ -290,6 +290,7 @@ for part; do
     press+=,pyramidkv,adakv
     alike=snapkv:pooling=avg,tova:variant=prefill:protect_newest=yes
     alike+=,streamingllm:variant=prefill:positions=original,knorm:skip=0
+    alike+=,lagkv:cross=yes
     alike+=,keydiff:block=0,chunkkv:pooling=avg:count=share
     alike+=,adakv:pooling=avg:safeguard=minimum
     for of in needle.after key-value.after needle.before; do
