@@ -10,6 +10,8 @@
 #ifndef KV_GPU_EMU_WORDS_H
 #define KV_GPU_EMU_WORDS_H
 
+#include "gpu/emu/emu_fma.h"
+
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
