@@ -13,19 +13,7 @@
 #ifndef KV_GPU_EMU_FMA_H
 #define KV_GPU_EMU_FMA_H
 
-/* What the threads of the running block have done so far: calls of kv_fma, and
- * of kv_gpu_element (gpu/lane/entry.cuh). A watched kernel counts nothing: its
- * threads would race for it. */
-struct kv_emu_work {
-  unsigned long fmas, elements;
-};
-extern __thread kv_emu_work kv_emu_done
-    __attribute__((tls_model("initial-exec")));
-#ifdef KV_WATCHED
-#  define KV_EMU_DONE(what) ((void)0)
-#else
-#  define KV_EMU_DONE(what) ((void)kv_emu_done.what++)
-#endif
+#include "gpu/emu/emu_words.h"
 
 #if defined __x86_64__ && !defined __FMA__
 extern const bool kv_emu_has_fma; /* gpu/emu/emu.cc */
