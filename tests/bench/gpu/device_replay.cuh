@@ -105,26 +105,28 @@ static void replay_late(bench *b, const char *what, const replay_case *c) {
   table_owed(b, what, why);
 }
 
-static void replay_phase_line(bench *b, const replay_case *c,
-                              const char *method, const char *phase,
+static void replay_phase_line(bench *b, int tokens, const char *method,
+                              const char *phase, const char *where,
                               double seconds) {
   char what[96];
-  snprintf(what, sizeof what, "%d tokens: %s: %s", c->tokens, method, phase);
+  snprintf(what, sizeof what, "%d tokens: %s: %s%s", tokens, method, phase,
+           where);
   table_line(b, {what, "ms", 1e3 * seconds, 0, 0, 0});
 }
 
 static void replay_phases(bench *b, const replay_case *c, const replays *r) {
-  for (int i = 0; i < replays_methods(r); i++) {
-    const char *method = replays_method(r, i);
-    gpumeter_count open = replays_phase(r, 0, i, GPUMETER_OPEN);
-    gpumeter_count prompt = replays_phase(r, 0, i, GPUMETER_PROMPT);
-    gpumeter_count decode = replays_phase(r, 0, i, GPUMETER_DECODE);
-    replay_phase_line(b, c, method, "open", open.host + open.device);
-    replay_phase_line(b, c, method, "prompt, device", prompt.device);
-    replay_phase_line(b, c, method, "prompt, host", prompt.host);
-    replay_phase_line(b, c, method, "decode, device", decode.device);
-    replay_phase_line(b, c, method, "decode, host", decode.host);
-  }
+  for (int i = 0; i < replays_methods(r); i++)
+    for (int p = 0; p < GPUMETER_PHASES; p++) {
+      const char *method = replays_method(r, i), *phase = gpumeter_phases[p];
+      gpumeter_count took = replays_phase(r, 0, i, (gpumeter_phase)p);
+      if (p == GPUMETER_OPEN) {
+        replay_phase_line(b, c->tokens, method, phase, "",
+                          took.host + took.device);
+        continue;
+      }
+      replay_phase_line(b, c->tokens, method, phase, ", device", took.device);
+      replay_phase_line(b, c->tokens, method, phase, ", host", took.host);
+    }
 }
 
 /* On the device alone; false: there is no number. */

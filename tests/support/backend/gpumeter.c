@@ -79,32 +79,30 @@ static void wait(void) {
   blocks(since);
 }
 
-static void put(void *to, const void *from, size_t n) {
-  if (!n) return;
+/* A copy begins; no bytes: there is none. Returns when. */
+static double copies(int64_t *bytes, size_t n) {
   double since = now();
-  busy();
+  if (n) busy();
+  count->copies += n > 0;
+  *bytes += (int64_t)n;
+  return since;
+}
+
+static void put(void *to, const void *from, size_t n) {
+  double since = copies(&count->sent, n);
   device->put(to, from, n);
-  count->copies++;
-  count->sent += (int64_t)n;
-  blocks(since);
+  if (n) blocks(since);
 }
 
 static void get(void *to, const void *from, size_t n) {
-  if (!n) return;
-  double since = now();
-  busy();
+  double since = copies(&count->read, n);
   device->get(to, from, n);
-  count->copies++;
-  count->read += (int64_t)n;
-  blocks(since);
+  if (n) blocks(since);
 }
 
 static void fetch(void *to, const void *from, size_t n) {
-  if (!n) return;
-  busy();
+  copies(&count->read, n);
   device->fetch(to, from, n);
-  count->copies++;
-  count->read += (int64_t)n;
 }
 
 static void clear(void *p, size_t n) {
@@ -177,11 +175,6 @@ static void begin(kv_store *s, const kv_layer_data *data) {
   to_phase(s, GPUMETER_PROMPT);
 }
 
-static void prompt(kv_store *s, int end) {
-  to_phase(s, GPUMETER_PROMPT);
-  CALL(s, prompt(s, end));
-}
-
 static void receive(kv_store *s, const kv_message *above) {
   CALL(s, receive(s, above));
 }
@@ -237,7 +230,7 @@ const kv_backend *gpumeter_backend(const kv_backend *unmeasured,
   table.clear = clear, table.replay = replay, table.stream = stream;
   backend = *real;
   backend.open = open, backend.close = close, backend.begin = begin;
-  backend.prompt = prompt, backend.receive = receive, backend.append = append;
+  backend.receive = receive, backend.append = append;
   backend.observation = observation, backend.view = view;
   backend.compress_layer = compress_layer, backend.publish = publish;
   backend.end_step = end_step, backend.finish = finish, backend.lacked = lacked;

@@ -2,7 +2,7 @@
  *
  * A backend that does what `emu` or `cuda` does and measures it: for each store
  * and phase, what it asks of the device, and how long that takes. Used by the
- * table of counters (tests/gpu/check_gpu_counters.c) and by theme replay of the
+ * table of counters (tests/check_gpu_counters.sh) and by theme replay of the
  * device benchmark. One thread works with it; a second gpumeter_backend
  * replaces the first.
  *
