@@ -71,8 +71,9 @@ record() {
     [ -z "$windows" ] ||
       "$kvreplay" run "$windows" -m "$replay_windowed" -b "$budgets" -q \
         -f jsonl --backend "$backend"
-  } | digests | sed "s,$tmp/,," | awk '{ print $1, $2, $3, $4, substr($5, 1, 16),
-                           substr($6, 1, 16), substr($7, 1, 16) }'
+  } | digests | sed "s,$tmp/,," |
+    awk '{ print $1, $2, $3, $4, substr($5, 1, 16), substr($6, 1, 16),
+                 substr($7, 1, 16) }'
 }
 
 record | tr ' ' '\t' >"$tmp/now"
