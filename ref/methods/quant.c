@@ -47,9 +47,9 @@
  * such as Qwen2.5, spend most of a token's range on it. subtract takes the
  * model's bias, at no byte. mean takes the prompt's mean key before RoPE. No
  * engine was found that does either. scale=head takes the scale of vLLM's
- * formats from the prompt. scale=tensor takes one for all KV heads of the layer,
- * as engines do. To the bit: ref/FORMATS.md, Prepared rows, and a scale from the
- * prompt.
+ * formats from the prompt. scale=tensor takes one for all KV heads of the
+ * layer, as engines do. To the bit: ref/FORMATS.md, Prepared rows, and a scale
+ * from the prompt.
  *
  * Family: code. Acts: every step. Needs: rows of codes. Bound: t. Bytes: t (d k
  * + d_v v) / 8 for k and v bits, + 4 for each group of elements. Gather: -.
