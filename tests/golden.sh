@@ -15,6 +15,7 @@
 # trace of version 2, those that need weights about one bundled trace that has
 # them, with a prompt of all but ten of its tokens, and one method of each
 # family about the trace of SmolLM2, whose KV heads serve three query heads.
+# Formats by layer are asked about the bundled trace of four layers.
 #
 # KV_TEST_BACKEND=emu or cuda asks another backend for the same digests;
 # KV_LITTLE=1 asks for the bundled trace at one budget only. KV_SAYS=999: so
@@ -43,6 +44,10 @@ known=$src/traces/smollm2/smollm2_needle.safetensors
 windows=
 [ "${KV_LITTLE-}" = 1 ] || windows=$(replay_windows)
 
+printf '0 raw int8\n1-2 q8_0 nvfp4\n' >"$tmp/by"
+layered=k8v4:raw_layers=first1/3,int4:formats=$tmp/by:raw_layers=last1
+layered+=:key_bias=mean
+
 record() {
   local t specs
   specs=$(replay_specs)
@@ -61,11 +66,14 @@ record() {
     [ -z "$known" ] ||
       "$kvreplay" run "$known" -m "$replay_known" -b 25% -q -f jsonl \
         --backend "$backend"
+    "$kvreplay" run $(traces | tail -n 1) -m "$layered" -q -f jsonl \
+      --backend "$backend"
     [ -z "$windows" ] ||
       "$kvreplay" run "$windows" -m "$replay_windowed" -b "$budgets" -q \
         -f jsonl --backend "$backend"
-  } | digests | awk '{ print $1, $2, $3, $4, substr($5, 1, 16),
-                           substr($6, 1, 16), substr($7, 1, 16) }'
+  } | digests | sed "s,$tmp/,," |
+    awk '{ print $1, $2, $3, $4, substr($5, 1, 16), substr($6, 1, 16),
+                 substr($7, 1, 16) }'
 }
 
 record | tr ' ' '\t' >"$tmp/now"

@@ -136,6 +136,7 @@ replay_variants+=,int4:rotate=hadamard:key_bias=mean
 replay_variants+=,q4_0-nvfp4:rotate=keys:rope=before
 replay_variants+=,fp8_e4m3-nvfp4:scale=head:key_bias=mean:rotate=keys
 replay_variants+=,snapkv+nvfp4_4over6-fp8_e5m2:scale=head
+replay_variants+=,nvfp4-fp8_e4m3:scale=tensor:key_bias=mean
 replay_variants+=,snapkv+int8-int2:key_bias=mean:rotate=values
 replay_variants+=,snapkv+int4,h2o+k8v2:residual=9
 replay_variants+=,leankv:window=8:alpha_l=0.5:alpha_h=1.5

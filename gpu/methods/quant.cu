@@ -3,7 +3,7 @@
  * Quant on a device: the twin of ref/methods/quant.c, which defines what it
  * does.
  *
- * Allowed local: kv_run_compress<compress_lane>,
+ * Allowed local: kv_run_compress<compress_lane>, kv_run_layer<compress_layer>,
  *   what a hook or a format passes by reference, once an entry settled
  */
 #include "gpu/lane/verbs.cuh"
@@ -19,6 +19,11 @@ static __device__ int index_of(const kv_gpu_at &at, int side) {
 static __device__ int coding_of(const kv_gpu_at &at, int side) {
   int i = index_of(at, side);
   return i == AS_IT_CAME ? (int)KV_SAME : kv_gpu_coded(at, i);
+}
+
+static __device__ kv_quant_own *own_of(const kv_gpu_at &at,
+                                       const kv_gpu_lane *lane) {
+  return (kv_quant_own *)kv_gpu_own(at, lane);
 }
 
 /* Sum x of the lane's keys before RoPE, in fixed point. */
@@ -64,7 +69,7 @@ static __device__ void arrive(kv_gpu_at &at, kv_gpu_lane *lane, int) {
   bool scales = false;
   for (int side = 0; side < SIDES; side++)
     scales |= coding[side] != AS_IT_CAME && o->calibrated[coding[side]];
-  kv_quant_own *own = (kv_quant_own *)kv_gpu_own(at, lane);
+  kv_quant_own *own = own_of(at, lane);
   float *u = (float *)(own + 1);
   int d = l.shape.d;
   if (!shifts && !scales) return;
@@ -82,14 +87,30 @@ static __device__ void arrive(kv_gpu_at &at, kv_gpu_lane *lane, int) {
     if (i == AS_IT_CAME || !o->calibrated[i]) continue;
     uint32_t most = largest(at, lane, side);
     if (kv_thread() != 0) continue;
+    own->most[side] = most;
     own->block[side] = o->block[i];
     own->block[side].whole = kv_quant_scale(&o->block[i], most);
   }
-  if (kv_thread() == 0) own->known = 1;
+  if (kv_thread() == 0) own->known = ARRIVED;
   __syncthreads();
 }
 
-static __device__ void compress_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
+/* By one thread: gives all lanes of the layer the scale of the largest of their
+ * magnitudes. */
+static __device__ void share_scale(const kv_gpu_at &at, kv_gpu_lane *lane,
+                                   int lanes, int side) {
+  uint32_t most = 0;
+  for (int j = 0; j < lanes; j++) {
+    uint32_t own = own_of(at, &lane[j])->most[side];
+    if (own > most) most = own;
+  }
+  for (int j = 0; j < lanes; j++) {
+    kv_blocked *block = &own_of(at, &lane[j])->block[side];
+    block->whole = kv_quant_scale(block, most);
+  }
+}
+
+static __device__ void code(kv_gpu_at &at, kv_gpu_lane *lane) {
   const params *o = (const params *)at.params;
   int32_t *list = KV_GPU_TAKE(at, int32_t, 1);
   int k = coding_of(at, KEYS), v = coding_of(at, VALUES);
@@ -103,5 +124,34 @@ static __device__ void compress_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
   }
 }
 
+/* Does the lane wait for a scale from all lanes of its layer? */
+static __device__ bool waits(const kv_gpu_at &at, const kv_gpu_lane *lane) {
+  const params *o = (const params *)at.params;
+  return o->scaling == TENSOR && own_of(at, lane)->known != SCALED;
+}
+
+static __device__ void compress_lane(kv_gpu_at &at, kv_gpu_lane *lane) {
+  if (!waits(at, lane)) code(at, lane);
+}
+
+static __device__ void compress_layer(kv_gpu_at &at, kv_gpu_lane *lane,
+                                      int lanes) {
+  if (!waits(at, &lane[0])) return;
+  __syncthreads();
+  if (kv_thread() == 0) {
+    share_scale(at, lane, lanes, KEYS);
+    share_scale(at, lane, lanes, VALUES);
+    for (int j = 0; j < lanes; j++) own_of(at, &lane[j])->known = SCALED;
+  }
+  __syncthreads();
+  for (int j = 0; j < lanes; j++) {
+    size_t used = at.used;
+    code(at, &lane[j]);
+    __syncthreads();
+    at.used = used;
+  }
+}
+
 KV_GPU_METHOD(quant, .arrive = kv_on_arrive<arrive>,
-              .compress_lane = kv_on_compress_lane<compress_lane>);
+              .compress_lane = kv_on_compress_lane<compress_lane>,
+              .compress_layer = kv_on_compress_layer<compress_layer>);

@@ -42,21 +42,29 @@ static int64_t shared_bytes(const kv_lane *l) {
   return sum;
 }
 
-/* How many units of a meta n live entries need. */
-static int64_t units(const kv_meta *m, int n) {
+/* How many units of a meta the lane's live entries need. */
+static int64_t units(const kv_meta *m, const kv_lane *l) {
   switch (m->per) {
   case KV_PER_ENTRY:
-    return n;
+    return l->n;
   case KV_PER_PAGE:
-    return (n + m->page - 1) / m->page;
+    return (l->n + m->page - 1) / m->page;
+  case KV_PER_LAYER:
+    return l->lane == 0;
   default:
     return 1;
   }
 }
 
+static int64_t meta_bytes(const kv_meta *m, const kv_lane *l) {
+  size_t each = m->bytes;
+  if (m->in_layer) each = m->in_layer[kv_by_layer_at(l->data->layer)];
+  return (int64_t)each * units(m, l);
+}
+
 /* How many of these units a decode step reads. */
-static int64_t scanned_units(const kv_meta *m, int n) {
-  int64_t all = units(m, n);
+static int64_t scanned_units(const kv_meta *m, const kv_lane *l) {
+  int64_t all = units(m, l);
   return m->most && all > m->most ? m->most : all;
 }
 
@@ -160,7 +168,7 @@ void kv_lane_bytes(const kv_lane *l, kv_bytes *sum) {
   sum->metadata += (int64_t)l->n * metadata_each(l);
   sum->columns += (int64_t)l->n * columns_each(need);
   for (int i = 0; i < need->metas; i++)
-    sum->side += (int64_t)need->meta[i].bytes * units(&need->meta[i], l->n);
+    sum->side += meta_bytes(&need->meta[i], l);
   if (l->tier) walk_classes(l, sum);
 }
 
@@ -177,7 +185,7 @@ int64_t kv_lane_scanned(const kv_lane *l) {
   for (int i = 0; i < need->metas; i++) {
     const kv_meta *m = &need->meta[i];
     if (l->data->layer >= m->from_layer && l->n > m->above)
-      keys.side += (int64_t)m->scanned * scanned_units(m, l->n);
+      keys.side += (int64_t)m->scanned * scanned_units(m, l);
   }
   if (need->view_logits) walk_side(l, l->k_slab, l->shape->d, &keys);
   return kv_bytes_total(&keys);

@@ -17,6 +17,7 @@
 #define KV_REF_METHOD_H
 
 #include "ref/formats/format.h"
+#include "ref/ground/arith.h"
 #include "ref/ground/chunk.h"
 #include "ref/ground/err.h"
 #include "ref/ground/shape.h"
@@ -58,6 +59,13 @@ typedef enum kv_lanes { KV_HEAD, QUERY_HEAD } kv_lanes;
 typedef enum kv_column { KV_INT64, KV_FLOAT } kv_column;
 static inline int kv_column_size(kv_column c) { return c == KV_INT64 ? 8 : 4; }
 
+/* Tables by layer have KV_BY_LAYER + 1 entries. The last one is for all further
+ * layers. */
+enum { KV_BY_LAYER = 512 };
+KV_FN int kv_by_layer_at(int layer) {
+  return layer < KV_BY_LAYER ? layer : KV_BY_LAYER;
+}
+
 /* Memory that a method holds in addition to entries and columns. `scanned` says
  * how much of it a decode step reads to choose what attention reads; the ledger
  * counts it once a lane, because query heads share one fetch. Logits for the
@@ -66,14 +74,18 @@ static inline int kv_column_size(kv_column c) { return c == KV_INT64 ? 8 : 4; }
 typedef enum kv_meta_per {
   KV_PER_LANE,  /* each lane */
   KV_PER_ENTRY, /* each live entry */
-  KV_PER_PAGE   /* each started run of `page` live entries */
+  KV_PER_PAGE,  /* each started run of `page` live entries */
+  KV_PER_LAYER  /* each layer: its lane 0 is charged */
 } kv_meta_per;
 
 typedef struct kv_meta {
   const char *name; /* for people: "page bounds" */
   kv_meta_per per;
-  int page;       /* entries a page, with KV_PER_PAGE */
-  size_t bytes;   /* held for each lane, entry or page */
+  int page;     /* entries a page, with KV_PER_PAGE */
+  size_t bytes; /* held for each lane, entry, page or layer, at most */
+  const uint32_t *in_layer; /* NULL: `bytes` in every layer; else what is held
+                               in a layer, by kv_by_layer_at. It lives as long
+                               as the method's params. `scanned` is then 0 */
   size_t scanned; /* Bytes of these that a decode step reads, in methods with a
                      view. 0 in layers below from_layer (the model's number) and
                      in lanes of at most `above` entries: there the view must

@@ -87,8 +87,14 @@ static double number(kv_need_kind kind, const void *from) {
   }
 }
 
+static bool same_table(const uint32_t *x, const uint32_t *y) {
+  size_t bytes = (KV_BY_LAYER + 1) * sizeof *x;
+  return x == y || (x && y && memcmp(x, y, bytes) == 0);
+}
+
 static bool same_meta(const kv_meta *x, const kv_meta *y) {
-  return x->per == y->per && x->page == y->page && x->bytes == y->bytes &&
+  return same_table(x->in_layer, y->in_layer) && x->per == y->per &&
+         x->page == y->page && x->bytes == y->bytes &&
          x->scanned == y->scanned && x->from_layer == y->from_layer &&
          x->above == y->above && x->most == y->most;
 }
@@ -114,6 +120,9 @@ const char *kv_needs_unlike(const kv_needs *a, const kv_needs *b) {
 static kv_rc check_meta(const kv_meta *m, kv_err *e) {
   if (m->per == KV_PER_PAGE && m->page < 1)
     return kv_fail(e, KV_REFUSED, "needs.meta says pages of 0 entries");
+  if (m->in_layer && m->scanned)
+    return kv_fail(e, KV_REFUSED,
+                   "needs.meta is scanned, but its bytes depend on the layer");
   if (m->scanned > m->bytes || (double)m->bytes > TERABYTE)
     return kv_fail(e, KV_REFUSED,
                    "needs.meta says %zu bytes held and %zu scanned; hold at "

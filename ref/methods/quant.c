@@ -47,8 +47,9 @@
  * such as Qwen2.5, spend most of a token's range on it. subtract takes the
  * model's bias, at no byte. mean takes the prompt's mean key before RoPE. No
  * engine was found that does either. scale=head takes the scale of vLLM's
- * formats from the prompt. To the bit: ref/FORMATS.md, Prepared rows, and a
- * scale from the prompt.
+ * formats from the prompt. scale=tensor takes one for all KV heads of the
+ * layer, as engines do. To the bit: ref/FORMATS.md, Prepared rows, and a scale
+ * from the prompt.
  *
  * Family: code. Acts: every step. Needs: rows of codes. Bound: t. Bytes: t (d k
  * + d_v v) / 8 for k and v bits, + 4 for each group of elements. Gather: -.
@@ -87,11 +88,12 @@ static kv_rc settle(params *o, int side, int width, int at,
   o->how[at] = (kv_minmax){f->bits, width / groups, f->rule};
   o->block[at] = f->block;
   if (has_scale(f)) o->block[at].whole = o->scale[side];
-  o->calibrated[at] = o->scaling == HEAD && has_scale(f);
-  if (o->scaling == HEAD && o->scale[side] != 1)
+  o->calibrated[at] = o->scaling != GIVEN && has_scale(f);
+  if (o->scaling != GIVEN && o->scale[side] != 1)
     return kv_fail(e, KV_REFUSED,
-                   "quant: scale=head takes the scale from the prompt; leave "
-                   "out %s, or scale",
+                   "quant: scale=%s takes the scale from the prompt; leave out "
+                   "%s, or scale",
+                   o->scaling == HEAD ? "head" : "tensor",
                    side == KEYS ? "k_scale" : "v_scale");
   if (f->format == &kv_format_block && groups > 1)
     return kv_fail(e, KV_REFUSED,
@@ -163,19 +165,36 @@ static bool calibrates(const params *o, const kv_needs *needs,
   return false;
 }
 
+/* Declares what each layer holds of `per`, if any layer does. */
+static void add_held(const uint32_t *held, int layers, kv_meta_per per,
+                     kv_needs *needs) {
+  kv_meta m = {.name = "mean key, scales", .per = per, .in_layer = held};
+  for (int l = 0; l < layers; l++)
+    if (held[l] > m.bytes) m.bytes = held[l];
+  if (m.bytes) needs->meta[needs->metas++] = m;
+}
+
 /* What a lane's own numbers need. keys: does any layer code keys? */
-static void add_own(const params *o, int d, bool keys, kv_needs *needs) {
-  int sides =
-      calibrates(o, needs, KV_KEYS_ONLY) + calibrates(o, needs, KV_VALUES_ONLY);
-  size_t u = keys && o->key_bias != KEEP ? (size_t)d * sizeof(float) : 0;
-  size_t held = (size_t)sides * sizeof(float) + (o->key_bias == MEAN ? u : 0);
-  if (!u && !sides) return;
+static void add_own(params *o, const kv_shape *shape, bool keys,
+                    kv_needs *needs) {
+  size_t u = keys && o->key_bias != KEEP ? (size_t)shape->d * sizeof(float) : 0;
+  int layers = kv_by_layer_at(shape->n_layers - 1) + 1;
+  uint32_t *scale = o->held[o->scaling == TENSOR];
+  for (int l = 0; l < layers; l++) {
+    if (o->coding[KEYS][l] != AS_IT_CAME && o->key_bias == MEAN)
+      o->held[0][l] += (uint32_t)u;
+    for (int side = 0; side < SIDES; side++)
+      if (o->coding[side][l] != AS_IT_CAME && o->calibrated[o->coding[side][l]])
+        scale[l] += sizeof(float);
+  }
+  if (!u && !calibrates(o, needs, KV_KEYS_ONLY) &&
+      !calibrates(o, needs, KV_VALUES_ONLY))
+    return;
   needs->rope |= u > 0;
   needs->key_bias = u && o->key_bias == SUBTRACT;
   needs->lane_state = sizeof(kv_quant_own) + u;
-  if (held)
-    needs->meta[needs->metas++] = (kv_meta){
-        .name = "mean key, scales", .per = KV_PER_LANE, .bytes = held};
+  add_held(o->held[0], layers, KV_PER_LANE, needs);
+  add_held(o->held[1], layers, KV_PER_LAYER, needs);
 }
 
 static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
@@ -193,7 +212,8 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   needs->every = 1;
   needs->lengths = o->residual == 0;
   needs->slides = needs->chunks = needs->arrive_in_prompt = true;
-  add_own(o, shape->d, keys, needs);
+  memset(o->held, 0, sizeof o->held); /* open may run again */
+  add_own(o, shape, keys, needs);
   if (o->scaling == GIVEN || calibrates(o, needs, KV_KEYS_ONLY) ||
       calibrates(o, needs, KV_VALUES_ONLY))
     return KV_OK;
@@ -252,7 +272,7 @@ static void arrive(const kv_at *at, kv_lane *lane, int first) {
   kv_quant_own *own = kv_own(at, lane);
   float *u = (float *)(void *)(own + 1);
   if (!at->needs->lane_state || own->known) return;
-  own->known = 1;
+  own->known = ARRIVED;
   bool shifts = index_of(at, KEYS) != AS_IT_CAME && o->key_bias != KEEP;
   if (shifts && o->key_bias == MEAN)
     mean_key(at, lane, u);
@@ -261,13 +281,28 @@ static void arrive(const kv_at *at, kv_lane *lane, int first) {
   for (int side = 0; side < SIDES; side++) {
     int i = index_of(at, side);
     if (i == AS_IT_CAME || !o->calibrated[i]) continue;
+    own->most[side] = largest(at, lane, side);
     own->block[side] = o->block[i];
-    own->block[side].whole =
-        kv_quant_scale(&o->block[i], largest(at, lane, side));
+    own->block[side].whole = kv_quant_scale(&o->block[i], own->most[side]);
   }
 }
 
-static void compress_lane(const kv_at *at, kv_lane *lane) {
+/* scale=tensor: gives all lanes of the layer the scale of the largest of their
+ * magnitudes. */
+static void share_scale(const kv_at *at, kv_lane *const *lane, int lanes,
+                        int side) {
+  uint32_t most = 0;
+  for (int j = 0; j < lanes; j++) {
+    const kv_quant_own *own = kv_own(at, lane[j]);
+    if (own->most[side] > most) most = own->most[side];
+  }
+  for (int j = 0; j < lanes; j++) {
+    kv_blocked *block = &((kv_quant_own *)kv_own(at, lane[j]))->block[side];
+    block->whole = kv_quant_scale(block, most);
+  }
+}
+
+static void code(const kv_at *at, kv_lane *lane) {
   const params *o = at->params;
   int k = coding_of(at, KEYS), v = coding_of(at, VALUES);
   int end = lane->n - o->residual;
@@ -275,6 +310,27 @@ static void compress_lane(const kv_at *at, kv_lane *lane) {
   const kv_cell_ref *side = k == KV_SAME ? lane->v : lane->k;
   for (int32_t i = kv_first_full(side, end); i < end; i++)
     kv_recode(lane, 1, &i, k, v);
+}
+
+/* Does the lane wait for a scale from all lanes of its layer? */
+static bool waits(const kv_at *at, const kv_lane *lane) {
+  const params *o = at->params;
+  if (o->scaling != TENSOR) return false;
+  return ((const kv_quant_own *)kv_own(at, lane))->known != SCALED;
+}
+
+static void compress_lane(const kv_at *at, kv_lane *lane) {
+  if (!waits(at, lane)) code(at, lane);
+}
+
+static void compress_layer(const kv_at *at, kv_lane *const *lane, int lanes) {
+  if (!waits(at, lane[0])) return;
+  share_scale(at, lane, lanes, KEYS);
+  share_scale(at, lane, lanes, VALUES);
+  for (int j = 0; j < lanes; j++) {
+    ((kv_quant_own *)kv_own(at, lane[j]))->known = SCALED;
+    code(at, lane[j]);
+  }
 }
 
 const kv_method kv_method_quant = {
@@ -288,4 +344,5 @@ const kv_method kv_method_quant = {
     .lossless = "residual=1048576",
     .arrive = arrive,
     .compress_lane = compress_lane,
+    .compress_layer = compress_layer,
 };

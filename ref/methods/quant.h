@@ -12,10 +12,11 @@
 
 enum { AFTER, BEFORE };                          /* rope */
 enum { KEEP, SUBTRACT, MEAN };                   /* key_bias */
-enum { GIVEN, HEAD };                            /* scale */
+enum { GIVEN, HEAD, TENSOR };                    /* scale */
 enum { NONE, HADAMARD, ONLY_KEYS, ONLY_VALUES }; /* rotate */
 enum { KEYS, VALUES, SIDES };                    /* of an entry */
 enum { AS_IT_CAME = -1, RAW = 0 }; /* coding of a side, and its name */
+enum { EMPTY, ARRIVED, SCALED };   /* kv_quant_own.known */
 
 #define PARAMS(P)                                                              \
   P(PART, int named[SIDES],                                                    \
@@ -43,9 +44,10 @@ enum { AS_IT_CAME = -1, RAW = 0 }; /* coding of a side, and its name */
   P(ROW, KV_REAL_PARAM("v_scale", params, scale[VALUES], "1", 1e-30, 1e30,     \
                        "scale of all values, likewise", .later = true))        \
   P(PART, int scaling,                                                         \
-    KV_CHOICE_PARAM("scale", params, scaling, "given", "given|head",           \
+    KV_CHOICE_PARAM("scale", params, scaling, "given", "given|head|tensor",    \
                     "where the scale of these formats is from: k_scale and "   \
-                    "v_scale, or the prompt's largest magnitude, by KV head",  \
+                    "v_scale, or the prompt's largest magnitude, of a KV "     \
+                    "head or of all KV heads of the layer",                    \
                     .later = true))                                            \
   P(CHOICE, rope, "after", "after|before",                                     \
     "code keys after RoPE (LeanKV, QServe) or before it (Atom)")               \
@@ -73,17 +75,20 @@ enum { AS_IT_CAME = -1, RAW = 0 }; /* coding of a side, and its name */
   P(ONLY, int8_t coding[SIDES][KV_BY_LAYER + 1])                               \
   P(ONLY, kv_minmax how[KV_MAX_CODINGS])                                       \
   P(ONLY, kv_blocked block[KV_MAX_CODINGS])                                    \
-  P(ONLY, bool calibrated[KV_MAX_CODINGS]) /* scale=head serves it */
+  P(ONLY, bool calibrated[KV_MAX_CODINGS]) /* its scale is from the prompt */  \
+  P(ONLY, uint32_t held[2][KV_BY_LAYER + 1]) /* bytes of a lane, of a layer */
 KV_PARAMS(PARAMS);
 
-/* A lane's state with key_bias or scale=head; behind it, with key_bias, is u,
- * float[d] (ref/FORMATS.md, Prepared rows). */
+/* A lane's state with key_bias, or with a scale from the prompt. Behind it,
+ * with key_bias, is u, float[d] (ref/FORMATS.md, Prepared rows). */
 typedef struct kv_quant_own {
-  int32_t known;           /* 1: it is filled in */
+  int32_t known;           /* ARRIVED: u and most; SCALED, only with
+                              scale=tensor: also the layer's scale */
+  uint32_t most[SIDES];    /* bits of the lane's largest magnitudes */
   kv_blocked block[SIDES]; /* the lane's settings of calibrated sides */
 } kv_quant_own;
 
-/* scale=head: the scale for a largest magnitude with these bits. */
+/* The scale for a largest magnitude with these bits. */
 KV_FN float kv_quant_scale(const kv_blocked *c, uint32_t most) {
   float top = c->element == KV_ELEMENT_E5M2 ? 57344.0f : 448.0f;
   if (c->rule == KV_BLOCK_SIXTH) top = 2688;

@@ -9,18 +9,10 @@
 #include "ref/formats/named.h"
 #include "ref/lane/method.h"
 
-enum { KV_BY_LAYER = 512 }; /* layers below it can have their own format */
-
-/* Numbers of names (kv_named_format_at), keys before values, by layer. The last
- * one is for all further layers. */
+/* Numbers of names (kv_named_format_at), keys before values, by layer. */
 typedef struct kv_by_layer {
   uint8_t name[2][KV_BY_LAYER + 1];
 } kv_by_layer;
-
-/* A layer's index in such a table. */
-KV_FN int kv_by_layer_at(int layer) {
-  return layer < KV_BY_LAYER ? layer : KV_BY_LAYER;
-}
 
 /* What a method's file of formats is: plain text. */
 extern const kv_asset_kind kv_by_layer_kind;

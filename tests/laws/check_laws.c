@@ -229,7 +229,7 @@ static void each_choice(const kv_method *m, const kv_param *p) {
     if (strncmp(p->name, "middle_", 7) == 0 && strcmp(value, "none") != 0)
       snprintf(text + len, sizeof text - (size_t)len,
                ":alpha_%s=0.5:high=k16v16:low=k1v1", p->name + 7);
-    if (strcmp(text, "quant:scale=head") == 0) /* a format that has one */
+    if (strncmp(text, "quant:scale=", 12) == 0) /* a format that has one */
       snprintf(text + len, sizeof text - (size_t)len, ":k=nvfp4");
     ask_all(FOR_OPTIONS, text, 16, &n);
     /* h2o's group=max has a variant of its own, in `further`; these traces

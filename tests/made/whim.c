@@ -76,10 +76,13 @@ static void draw_rewriting(uint64_t *seed, kv_needs *n) {
 
 static kv_meta draw_meta(uint64_t *seed) {
   kv_meta m = {.name = "whim",
-               .per = (kv_meta_per)draw_below(seed, 3),
+               .per = (kv_meta_per)draw_below(seed, 4),
                .page = 1 + draw_below(seed, 9),
                .bytes = (size_t)draw_below(seed, 100)};
   m.scanned = (size_t)draw_below(seed, (int)m.bytes + 1);
+  static const uint32_t in_layer[KV_BY_LAYER + 1] = {7, 0, 3, 1};
+  if (draw_below(seed, 3) == 0) m.in_layer = in_layer;
+  if (m.in_layer) m.scanned = 0;
   m.from_layer = draw_below(seed, 3);
   m.above = draw_below(seed, 40);
   return m;

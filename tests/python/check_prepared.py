@@ -2,8 +2,9 @@
 """Prepared rows of ref/FORMATS.md again, in numpy, from that page alone.
 
 check_prepared.py FOLDER TINY KVREPLAY. Rows of TINY and of traces made here are
-shifted, rotated, coded as int4 and q4_0, and read back. The results must be
-those of `kvreplay vectors`, to the bit, and differ under another specification.
+shifted, rotated, coded as int4 and q4_0, or with a scale from the prompt as
+fp8_e4m3 and nvfp4, and read back. The results must be those of `kvreplay
+vectors`, to the bit, and differ under another specification.
 """
 
 import json
@@ -52,7 +53,7 @@ def hadamard(x):
     return x * f4(n**-0.5)
 
 
-def int4(x):
+def int4(x, _):
     bits = x.view("i4")
     order = bits ^ (bits >> 31 & 0x7FFFFFFF)  # -0 is below 0
     least = np.take_along_axis(x, order.argmin(1)[:, None], 1)
@@ -63,7 +64,7 @@ def int4(x):
     return dict(codes=codes, scales=s, minima=m, read=fma(codes, s, m))
 
 
-def q4_0(x):
+def q4_0(x, _):
     parts = []
     for at in range(0, x.shape[1], 32):
         b = x[:, at : at + 32]
@@ -73,6 +74,38 @@ def q4_0(x):
         y = b * np.where(np.isfinite(i), i, f4(0)) + f4(8.5)
         codes = np.minimum(np.trunc(y), f4(15))
         parts.append((codes, half(d), (codes - f4(8)) * half(d)))
+    codes, scales, read = (np.concatenate(y, 1) for y in zip(*parts))
+    return dict(codes=codes, scales=scales, read=read)
+
+
+E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], "f4")
+E4M3 = np.array([c / 512 if c < 8 else (1 + c % 8 / 8) * 2.0 ** (c // 8 - 7)
+                 for c in range(127)], "f4")
+
+
+def nearest(y, of):
+    """Codes and numbers of a small float, ties to the even code."""
+    middle = (of[1:] + of[:-1]) / 2
+    below = np.searchsorted(middle, np.abs(y), "left")
+    above = np.searchsorted(middle, np.abs(y), "right")
+    c = np.where(below % 2, above, below)
+    return c + np.signbit(y) * (len(of) + 1 & ~1), np.copysign(of[c], y)
+
+
+def fp8_e4m3(x, s):
+    codes, y = nearest(x / s, E4M3)
+    return dict(codes=codes, read=y * s)
+
+
+def nvfp4(x, s):
+    parts, g = [], f4(1) / s
+    for at in range(0, x.shape[1], 16):
+        b = x[:, at : at + 16]
+        most = np.abs(b).max(1)[:, None]
+        scale, f = nearest(g * (most * (f4(1) / f4(6))), E4M3)
+        o = np.where(f == 0, f4(0), f4(1) / (f * (f4(1) / g)))
+        codes, y = nearest(b * o, E2M1)
+        parts.append((codes, scale, y * f * s))
     codes, scales, read = (np.concatenate(y, 1) for y in zip(*parts))
     return dict(codes=codes, scales=scales, read=read)
 
@@ -102,8 +135,9 @@ class Trace:
         total = np.rint(np.clip(y, -65536, 65536) * 2**24).astype("i8").sum(0)
         return total.astype(f4) * f4(2**-24) / f4(first)
 
-    def coded(self, side, layer, g, tokens, asked):
-        """What the rows of some tokens become, each in its turn."""
+    def prepared(self, side, layer, g, tokens, asked):
+        """Rows of some tokens before they are coded; what is added to them
+        afterwards; are they from before RoPE, and are they rotated?"""
         k = self.of(f"layers.{layer}.{side}")[g]
         x, table, s = k[tokens], self.rows(tokens), None
         before = side == "k" and asked.get("rope") == "before"
@@ -115,10 +149,26 @@ class Trace:
                 u = self.of(f"layers.{layer}.k_bias")[g]
             s = np.repeat(u[None], len(x), 0)
             x = x - (s := s if before else turn(s, table))
-        out = globals()[asked[side]](hadamard(x) if turned else x)
+        return hadamard(x) if turned else x, s, before, turned
+
+    def scale(self, side, layer, g, asked):
+        """From the lane's first block, or that of all lanes of the layer."""
+        top = dict(fp8_e4m3=448, nvfp4=2688).get(asked[side])
+        if not top:
+            return None
+        first = np.arange(int(asked.get("prefill", self.prompt)))
+        lanes = range(len(self.of(f"layers.{layer}.{side}")))
+        most = max(np.abs(self.prepared(side, layer, j, first, asked)[0]).max()
+                   for j in lanes if asked["scale"] == "tensor" or j == g)
+        return max(most / f4(top), f4(2**-100)) if most else f4(1)
+
+    def coded(self, side, layer, g, tokens, asked):
+        """What the rows of some tokens become, each in its turn."""
+        x, s, before, turned = self.prepared(side, layer, g, tokens, asked)
+        out = globals()[asked[side]](x, self.scale(side, layer, g, asked))
         y = hadamard(out["read"]) if turned else out["read"]
         y = y if s is None else y + s
-        return dict(out, read=turn(y, table) if before else y)
+        return dict(out, read=turn(y, self.rows(tokens)) if before else y)
 
 
 def vectors(trace, spec):
@@ -177,6 +227,11 @@ SHIFTS = ("key_bias=subtract", "key_bias=subtract:rotate=hadamard",
           "key_bias=mean:rotate=hadamard:prefill=32")
 SPECS = [BOTH[i % 2] + x + rope for i, x in enumerate(SHIFTS)
          for rope in ("", ":rope=before")]
+PAIRS = (("k=fp8_e4m3:v=nvfp4", "key_bias=mean:rotate=hadamard"),
+         ("k=nvfp4:v=fp8_e4m3", "rotate=keys:prefill=32"),
+         ("k=nvfp4:v=int4", "key_bias=subtract:rope=before:residual=3"))
+SCALED = [f"quant:{k}:scale={x}:{more}" for x in ("head", "tensor")
+          for k, more in PAIRS]
 
 
 def compared(trace, specs):
@@ -195,14 +250,16 @@ halves = made("halves", "f32", 96, 40, "half", 3.0, first=11)
 pairs = made("pairs", "f16", 64, 33, "interleaved", 8.0)
 large = made("large", "f32", 64, 64, "half", 90000.0)
 said = [x for trace in (Trace(path, "0,3"), halves, pairs)
-        for x in compared(trace, SPECS)]
+        for specs in (SPECS, SCALED) for x in compared(trace, specs)]
 said += compared(large, [x for x in SPECS if "k=q4_0" in x and "mean" in x])
 mean = BOTH[0] + "key_bias=mean"
 kept = "snapkv:budget=32+" + mean
 said += [differs(pairs, vectors(pairs, kept), kept)]
-side = json.loads(subprocess.check_output(
-    [KVREPLAY, "run", pairs.path, "-q", "-f", "json", "-m", mean]
-))[0]["bytes"]["end"]["side"]
-said += [None if side == 4 * 64 * 2 else f"side of {mean}: {side}"]
+for spec, numbers in (mean, 64), (SCALED[0], 64 + 2), (SCALED[3], 64 + 1):
+    side = json.loads(subprocess.check_output(
+        [KVREPLAY, "run", pairs.path, "-q", "-f", "json", "-m", spec]
+    ))[0]["bytes"]["end"]["side"]
+    same = side == 4 * 2 * numbers  # of two lanes
+    said += [None if same else f"side of {spec}: {side}"]
 print(len(said), "comparisons")
 sys.exit("\n".join(filter(None, said)) or None)

@@ -105,6 +105,18 @@ TEST(test_past_the_count) {
   assert_int_equal(kv_needs_check(&b, NULL), KV_OK);
 }
 
+/* Tables of bytes by layer are compared by what they say. */
+TEST(test_tables) {
+  uint32_t x[KV_BY_LAYER + 1] = {4}, y[KV_BY_LAYER + 1] = {4};
+  kv_needs a = {.metas = 1, .meta = {{.bytes = 4, .in_layer = x}}}, b = a;
+  b.meta[0].in_layer = y;
+  assert_null(kv_needs_unlike(&a, &b));
+  y[KV_BY_LAYER] = 4;
+  assert_string_equal(kv_needs_unlike(&a, &b), "meta");
+  b.meta[0].in_layer = NULL;
+  assert_string_equal(kv_needs_unlike(&a, &b), "meta");
+}
+
 static void must_refuse(const kv_needs *n, const char *said) {
   kv_err e = {0};
   assert_int_equal(kv_needs_check(n, &e), KV_REFUSED);
@@ -125,6 +137,10 @@ TEST(test_refused) {
   n = full();
   n.coding[0].sides = (kv_coded_sides)3;
   must_refuse(&n, "needs.coding codes sides 3");
+  n = full();
+  n.meta[0].in_layer = (const uint32_t[KV_BY_LAYER + 1]){0};
+  n.meta[0].scanned = 1;
+  must_refuse(&n, "depend on the layer");
   n = full();
   n.columns = KV_MAX_COLUMNS + 1;
   must_refuse(&n, "needs.columns is 5; it must be from 0 to 4");

@@ -113,6 +113,7 @@ static const char *const variants[] = {
     "kivi:group=8:residual=16:variant=code",
     "quest:page=8:skip=0",
     "int4:key_bias=subtract:rotate=keys",
+    "snapkv+nvfp4:scale=tensor",
     "mad",
     "rest",
     "rest+kivi:group=8:residual=8"};

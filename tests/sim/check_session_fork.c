@@ -193,6 +193,7 @@ static const char *const variants[] = {
     "h2o:group=query_head",
     "kivi:group=8:residual=16:variant=code",
     "int4:key_bias=mean",
+    "fp8_e4m3-nvfp4:scale=tensor",
     "quest:page=8:skip=0",
     "leankv:variant=code",
     "snapkv+int4:prefill=64",

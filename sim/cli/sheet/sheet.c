@@ -10,6 +10,7 @@
 #include "ref/lane/records.h"
 #include "sim/cli/sheet/sheet.h"
 #include "sim/cli/sheet/sheet_trace.h"
+#include "sim/cli/show/row_label.h"
 #include "sim/store/db.h"
 #include "traces/option/help.h"
 #include <math.h>
@@ -140,11 +141,31 @@ static kv_rc open_on(const making *m, const kv_trace *t, int prompt,
   return rc;
 }
 
+static bool has_parameters(const kv_spec *s) {
+  const kv_param *p = s->method->params;
+  bool has = s->windowed_given || s->chunk_given;
+  for (int i = 0; p && p[i].name; i++) has |= s->given[i];
+  return has;
+}
+
+/* Names the row; kv_sheet_free frees the name. */
+static kv_rc name_row(const kv_spec *spec, kv_sheet *s, kv_err *e) {
+  kv_result row = {.method = spec->method->name};
+  kv_row_label label = {0};
+  row.spec = has_parameters(spec) ? kv_spec_text(spec) : NULL;
+  kv_rc rc = row.spec ? kv_row_label_make(&row, &label, e) : KV_OK;
+  if (!rc) s->method = strdup(row.spec ? label.full : row.method);
+  kv_row_label_free(&label);
+  free(row.spec);
+  return rc || s->method ? rc : kv_no_memory(e, "a sheet", 1);
+}
+
 static kv_rc open_one(making *m, int i, kv_spec *spec, kv_sheet *s, kv_err *e) {
   kv_cell far = {0};
   kv_err why = {0};
-  s->method = spec->method->name;
-  kv_rc rc = kv_sheet_trace_file(&m->on, spec, &s->made_file, &why);
+  kv_rc rc = name_row(spec, s, e);
+  if (rc) return rc;
+  rc = kv_sheet_trace_file(&m->on, spec, &s->made_file, &why);
   if (rc == KV_REFUSED) say_why(s, why.text);
   if (rc) return rc == KV_REFUSED ? KV_OK : kv_fail(e, rc, "%s", why.text);
   const kv_shape *own = &m->on.trace->shape;
@@ -248,6 +269,7 @@ kv_rc kv_sheet_make(const kv_specs *specs, const kv_kernels *kernels,
 }
 
 void kv_sheet_free(kv_sheets *s) {
+  for (int i = 0; i < s->n; i++) free(s->of[i].method);
   free(s->of);
   *s = (kv_sheets){0};
 }
@@ -466,15 +488,26 @@ static void notes(const kv_sheets *s, FILE *out) {
         out);
 }
 
+static void quoted(const char *text, FILE *out) {
+  fputc('"', out);
+  for (const char *c = text; *c; c++) fputc(*c == '"' ? '\'' : *c, out);
+  fputc('"', out);
+}
+
 static void csv(const kv_sheets *s, FILE *out) {
   char word[64];
   fputs("method,why,made_file", out);
   for (int i = 0; i < COLUMNS; i++) fprintf(out, ",%s", list[i].name);
   for (int k = 0; k < s->n; k++) {
     const kv_sheet *x = &s->of[k];
-    fprintf(out, "\n%s,\"", x->method);
-    for (const char *c = x->why; *c; c++) fputc(*c == '"' ? '\'' : *c, out);
-    fprintf(out, "\",%d", x->made_file);
+    fputc('\n', out);
+    if (strpbrk(x->method, ",\""))
+      quoted(x->method, out);
+    else
+      fputs(x->method, out);
+    fputc(',', out);
+    quoted(x->why, out);
+    fprintf(out, ",%d", x->made_file);
     for (int i = 0; i < COLUMNS; i++) {
       value v = at(x, i);
       show(&v, false, word);

@@ -41,7 +41,8 @@ enum {
 
 /* One method. Numbers are NaN if there is nothing to compute them from. */
 typedef struct kv_sheet {
-  const char *method;
+  char *method;   /* the row's name: the method's; with parameters, the label of
+                     other tables, such as nvfp4 or snapkv:window=64 */
   char why[256];  /* why it could not be opened or replayed; "": it was */
   bool made_file; /* its file was filled with seeded numbers */
   /* From its needs at the reference shape: */

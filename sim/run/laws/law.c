@@ -208,13 +208,19 @@ static bool is_run(const kv_replica *s, const kv_lane *l) {
   return l->data->window > 0;
 }
 
+static int64_t held_in(const kv_meta *m, int layer) {
+  int last = layer > KV_BY_LAYER ? KV_BY_LAYER : layer;
+  return m->in_layer ? m->in_layer[last] : (int64_t)m->bytes;
+}
+
 static kv_bytes cost_of(const kv_replica *s, const kv_lane *l) {
   const kv_needs *need = l->needs;
   int places = is_run(s, l) ? 0 : s->lost + s->gaps;
   kv_bytes sum = {0};
   for (int m = 0; m < need->metas; m++)
-    if (need->meta[m].per == KV_PER_LANE)
-      sum.side += (int64_t)need->meta[m].bytes;
+    if (need->meta[m].per == KV_PER_LANE ||
+        (need->meta[m].per == KV_PER_LAYER && l->lane == 0))
+      sum.side += held_in(&need->meta[m], l->data->layer);
   for (int i = 0; i < s->n; i++) {
     kv_bytes before = sum;
     charge(s, l, i, KV_SIDE_K, &sum);
@@ -226,7 +232,7 @@ static kv_bytes cost_of(const kv_replica *s, const kv_lane *l) {
     for (int m = 0; m < need->metas; m++)
       if (need->meta[m].per == KV_PER_ENTRY ||
           (need->meta[m].per == KV_PER_PAGE && i % need->meta[m].page == 0))
-        sum.side += (int64_t)need->meta[m].bytes;
+        sum.side += held_in(&need->meta[m], l->data->layer);
     if (need->classes > 1) charge_class(s, i, &before, &sum);
   }
   return sum;
