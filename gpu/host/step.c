@@ -160,7 +160,8 @@ void kv_gpu_seq_compress(const kv_store *s, void *stream, int first) {
   slide(s, stream);
   for (int i = 0; i < s->parts; i++) {
     hook_of(s, i, KV_HOOK_compress_lane, stream);
-    hook_of(s, i, KV_HOOK_compress_layer, stream);
+    if (!s->part[i].needs->lanes_apart)
+      hook_of(s, i, KV_HOOK_compress_layer, stream);
   }
   kv_gpu_seq_compressed(s, stream);
   kv_gpu_seq_indexed_compressed(s, stream);

@@ -466,6 +466,7 @@ static void add(kv_needs *sum, const kv_needs *b, int queries) {
   sum->arrive_in_prompt &= b->arrive_in_prompt;
   sum->future |= b->future;
   sum->lengths &= b->lengths;
+  sum->lanes_apart &= b->lanes_apart;
 }
 
 kv_rc kv_compose_needs(const char *whole,

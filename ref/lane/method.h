@@ -160,7 +160,9 @@ typedef struct kv_needs {
                    Refused where rows come one by one, in a session. */
   bool lengths; /* Bytes stored at each step follow from lengths and parameters
                    alone, so the search for a byte budget reads no queries. */
-  int metas;    /* rows of `meta`, charged as `side` */
+  bool lanes_apart; /* With these parameters compress_layer, if there is one,
+                       does nothing: a device need not start it. */
+  int metas;        /* rows of `meta`, charged as `side` */
   int codings; /* formats that recode may name, in `coding`: KV_CODED + index */
   int tiers;   /* pairs of K and V formats that entries may have, if the method
                   says which; 0: coding i of K goes with coding i of V */

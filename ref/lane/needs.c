@@ -56,6 +56,7 @@ const kv_need kv_need_list[] = {
     ONE(arrive_in_prompt, BOOL, ALL, 0, 1),
     ONE(future, BOOL, MOST, 0, 1),
     ONE(lengths, BOOL, ALL, 0, 1),
+    ONE(lanes_apart, BOOL, ALL, 0, 1),
     {.name = NULL}};
 
 static size_t element(const kv_need *f) {

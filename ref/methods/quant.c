@@ -211,6 +211,7 @@ static kv_rc open(const kv_shape *shape, void *p, kv_needs *needs, kv_err *e) {
   if (rc) return rc;
   needs->every = 1;
   needs->lengths = o->residual == 0;
+  needs->lanes_apart = o->scaling != TENSOR;
   needs->slides = needs->chunks = needs->arrive_in_prompt = true;
   memset(o->held, 0, sizeof o->held); /* open may run again */
   add_own(o, shape, keys, needs);
