@@ -261,7 +261,7 @@ done
 for theme in attend top compress kivi compact paged regular delta; do
   stage "$theme" 12 bash -c "benchmark $theme --theme $theme"
 done
-stage replay 74 bash -c 'benchmark replay --theme replay'
+stage replay 74 bash -c 'benchmark replay --theme replay --phases'
 
 if grep -q '	failed	' "$summary"; then
   exit 1

@@ -24,6 +24,7 @@
  *               the one of the two that spills nothing (tests/check_sass.sh)
  *   kv_global(p)   p, marked as device memory, not shared memory: a KV_APART
  *               function cannot infer that, and would test it at each access
+ *   kv_one_by_one()   the executor counts it (kv_emu_count.elements)
  *   gpu/block/async.h   asynchronous copies to shared memory
  *   __syncthreads, __syncwarp, __shfl_sync, _xor and _up, __ballot_sync,
  *   __any_sync, __reduce_max_sync, __reduce_add_sync, integer atomics,
@@ -47,6 +48,7 @@ enum { KV_BLOCK = 128, KV_WARP = 32, KV_WARPS = KV_BLOCK / KV_WARP };
  * first time (*tries is 0) or again after a lack of memory? Counts the tries,
  * and keeps the failure. */
 extern "C" bool kv_gpu_starts(int *tries);
+#  define kv_one_by_one() ((void)0)
 #  define KV_LAUNCH(stream, kernel, grid, block, ...)                          \
     for (int kv_tries = 0; kv_gpu_starts(&kv_tries);)                          \
     kernel<<<(grid), (block), 0, (cudaStream_t)(stream)>>>(__VA_ARGS__)
@@ -74,6 +76,7 @@ template <class T> static inline __device__ T *kv_global(T *p) {
 #  define KV_BLOCKS(n)
 #  define kv_global(p) (p)
 #  include "gpu/emu/emu.h"
+#  define kv_one_by_one() KV_EMU_DONE(elements)
 #endif
 
 #define KV_DEVICE static inline __device__

@@ -108,6 +108,8 @@ void begin(context *c, uint64_t block) {
   c->arrays = 0;
   c->used = c->declared = 0;
   c->blocks++;
+  c->passed = 0;
+  kv_emu_done = {};
   kv_emu_races_block(c);
 }
 
@@ -178,7 +180,10 @@ const char *wrong(const kv_emu_launch *l) {
   return nullptr;
 }
 
+uint64_t most(uint64_t a, uint64_t b) { return a < b ? b : a; }
+
 void run(context *c, const kv_emu_launch *l) {
+  kv_emu_count of = {}, *all = &c->count;
   uint64_t blocks = (uint64_t)l->grid.x * l->grid.y * l->grid.z;
   c->launch = l;
   c->n = (int)l->block.x;
@@ -192,7 +197,12 @@ void run(context *c, const kv_emu_launch *l) {
     thread *first = kv_emu_next(c);
     kv_emu_turn(c, first);
     kv_emu_jump(c, first->on, false);
+    of.barriers = most(of.barriers, c->passed);
+    of.fmas = most(of.fmas, kv_emu_done.fmas);
+    of.elements = most(of.elements, kv_emu_done.elements);
   }
+  *all = {all->launches + 1, all->barriers + of.barriers, all->fmas + of.fmas,
+          all->elements + of.elements};
   if (c->broken) {
     forget_stacks(c);
     for (kv_emu_copies &copies : c->copies) copies.n = 0;
@@ -208,6 +218,7 @@ void run(context *c, const kv_emu_launch *l) {
 const bool kv_emu_has_fma = __builtin_cpu_supports("fma");
 #endif
 __thread kv_emu_here kv_emu_place;
+__thread kv_emu_work kv_emu_done;
 __thread kv_emu_context *kv_emu_mine;
 void (*kv_emu_fault)(const char *sentence) = print_and_abort;
 
@@ -248,6 +259,10 @@ void kv_emu_remember(const char *sentence) {
 const char *kv_emu_failed(void) {
   return __atomic_load_n(&faults, __ATOMIC_ACQUIRE) == 2 ? first_fault
                                                          : nullptr;
+}
+
+kv_emu_count kv_emu_counted(void) {
+  return kv_emu_mine ? kv_emu_mine->count : kv_emu_count{};
 }
 
 void kv_emu_order(int order) {

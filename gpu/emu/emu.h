@@ -52,6 +52,19 @@ const char *kv_emu_failed(void);
  * KVREPLAY_EMU_ORDER=reverse. */
 void kv_emu_order(int order);
 
+/* For tests: what launches of the calling OS thread have cost, since
+ * kv_emu_release, if called. Each number but the first is of the block of a
+ * launch that has most of it, summed over the launches. Threads, blocks and
+ * compilers may be in any order and of any kind: it is the same. */
+typedef struct kv_emu_count {
+  uint64_t launches;
+  uint64_t barriers; /* that a block passes, one after another */
+  uint64_t fmas;     /* calls of kv_fma by all threads of a block */
+  uint64_t elements; /* .. of kv_gpu_element: elements of rows in any storage,
+                        read one by one */
+} kv_emu_count;
+kv_emu_count kv_emu_counted(void);
+
 /* For tests: how many 16-byte copies to shared memory (gpu/block/async.h) the
  * kernels of the calling OS thread have made, since kv_emu_release, if called.
  */

@@ -89,6 +89,7 @@ typedef struct kv_emu_context {
   /* Lanes by warp, as masks: can run; wait at a collective; have not ended. */
   uint32_t ready[KV_EMU_WARPS], waiting[KV_EMU_WARPS], live[KV_EMU_WARPS];
   int at_barrier, first_there; /* threads at the barrier; which came first */
+  uint64_t passed;             /* barriers that this block has passed */
   uint64_t blocks;             /* blocks run so far, including this one */
   int arrays;                  /* shared arrays of this block */
   size_t declared, used;       /* their bytes; the same with the gaps */
@@ -99,6 +100,7 @@ typedef struct kv_emu_context {
   kv_emu_thread thread[KV_EMU_THREADS];
   kv_emu_stack stacks[KV_EMU_THREADS];
   kv_emu_copies copies[KV_EMU_THREADS];
+  kv_emu_count count;       /* of the launches so far */
   uint64_t copied;          /* copies made so far */
   uintptr_t watched, bytes; /* range whose copies are counted: */
   kv_emu_touched touched;

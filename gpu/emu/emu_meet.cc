@@ -165,6 +165,7 @@ void kv_emu_barrier(const kv_emu_site *site) {
   c->ready[me / 32] &= ~(1u << me % 32);
   if (++c->at_barrier == c->n) {
     c->at_barrier = 0;
+    c->passed++;
     for (int w = 0; w < KV_EMU_WARPS; w++) c->ready[w] = c->live[w];
     kv_emu_races_barrier(c);
   }

@@ -44,6 +44,20 @@ extern __thread kv_emu_here kv_emu_place;
 #define blockDim (static_cast<const uint3 &>(kv_emu_place.block_dim))
 #define gridDim (static_cast<const uint3 &>(kv_emu_place.grid_dim))
 
+/* What the threads of the running block have done so far: calls of kv_fma, and
+ * of kv_gpu_element (gpu/lane/entry.cuh). A watched kernel counts nothing: its
+ * threads would race for it. */
+struct kv_emu_work {
+  unsigned long fmas, elements;
+};
+extern __thread kv_emu_work kv_emu_done
+    __attribute__((tls_model("initial-exec")));
+#ifdef KV_WATCHED
+#  define KV_EMU_DONE(what) ((void)0)
+#else
+#  define KV_EMU_DONE(what) ((void)kv_emu_done.what++)
+#endif
+
 /* A source line with a barrier, a collective or shared memory; its address
  * identifies it. */
 struct kv_emu_site {

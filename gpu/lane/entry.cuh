@@ -122,6 +122,7 @@ KV_DEVICE float kv_gpu_turn_forth(const kv_gpu_row &r, int x) {
 
 /* Element x of a row in any storage. */
 KV_DEVICE float kv_gpu_element(const kv_gpu_row &r, int x) {
+  kv_one_by_one();
   if (r.turn) return kv_gpu_turn_forth(r, x);
   if (r.slab) return kv_gpu_decode(*r.slab, kv_gpu_row_block(r), r.member, x);
   if (r.type == KV_F32) return ((const float *)r.at)[x];

@@ -4,6 +4,7 @@
  * - threads and blocks run in the order that was asked for, lowest or highest
  *   first, and a thread that cannot go on gives way; what a right kernel
  *   computes does not depend on it;
+ * - what a launch costs is counted, of the block with most of it;
  * - barriers hold; shared memory is full of 0xAA in every block, device
  *   memory when it is taken;
  * - OS threads launch at the same time; a kernel runs in the float ground of
@@ -75,6 +76,30 @@ TEST(grids_have_three_dimensions) {
   KV_LAUNCH(nullptr, name_places, dim3(2, 3, 4), 5, seen);
   for (unsigned i = 0; i < 2 * 3 * 4 * 5; i++)
     assert_int_equal(seen[i], i / 5 + 1);
+}
+
+/* --- what it costs -------------------------------------------------------- */
+
+/* Block b passes 3 - b barriers; each of its threads takes b elements, and two
+ * products. */
+static __global__ void costs() {
+  for (unsigned i = blockIdx.x; i < 3; i++) __syncthreads();
+  for (unsigned i = 0; i < blockIdx.x; i++) kv_one_by_one();
+  for (unsigned i = 0; i < 2; i++) KV_EMU_DONE(fmas);
+}
+
+TEST(costs_are_those_of_the_slowest_block) {
+  for (int reverse = 0; reverse < 2; reverse++) {
+    kv_emu_count was = kv_emu_counted();
+    kv_emu_order(reverse);
+    KV_LAUNCH(nullptr, costs, 3, ALL);
+    KV_LAUNCH(nullptr, costs, 2, 32);
+    kv_emu_count is = kv_emu_counted();
+    assert_int_equal(is.launches - was.launches, 2);
+    assert_int_equal(is.barriers - was.barriers, 3 + 3);
+    assert_int_equal(is.fmas - was.fmas, 2 * ALL + 2 * 32);
+    assert_int_equal(is.elements - was.elements, 2 * ALL + 32);
+  }
 }
 
 /* --- barriers and shared memory ----------------------------------------- */

@@ -41,11 +41,13 @@ static const theme themes[] = {{"copy", copy_check, copy_time},
                                {"replay", replay_check, replay_time}};
 
 static int usage(FILE *to, int code) {
-  fputs("usage: device [--csv FILE] [--quick] [--theme NAME] [--help]\n"
+  fputs("usage: device [--csv FILE] [--quick] [--phases] [--theme NAME] "
+        "[--help]\n"
         "Checks the CUDA kernels against plain loops on the host, then times\n"
         "them on the first visible device (CUDA_VISIBLE_DEVICES chooses).\n"
         "  --csv FILE    the table as CSV, too\n"
         "  --quick       little data, which a cache may hold: no verdicts\n"
+        "  --phases      theme replay by method and phase, too\n"
         "  --theme NAME  that one and the ceilings: copy attend top compress "
         "kivi\n"
         "                compact paged regular delta replay (TMPDIR: 4 GiB)\n",
@@ -83,6 +85,8 @@ int main(int argc, char **argv) {
     if (strcmp(argv[i], "--help") == 0) return usage(stdout, 0);
     if (strcmp(argv[i], "--quick") == 0)
       b.quick = true;
+    else if (strcmp(argv[i], "--phases") == 0)
+      b.phases = true;
     else if (strcmp(argv[i], "--csv") == 0 && more)
       csv = argv[++i];
     else if (strcmp(argv[i], "--theme") == 0 && more && known(argv[i + 1]))

@@ -30,6 +30,7 @@ typedef struct bench {
   const kv_device *dev;
   FILE *csv;
   bool quick;        /* small data, no verdicts */
+  bool phases;       /* lines of theme replay by method and phase */
   double copy, read; /* ceilings of this run, GB/s */
   size_t l2;         /* bytes */
   int sms;           /* multiprocessors */

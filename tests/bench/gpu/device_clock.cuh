@@ -9,6 +9,7 @@
 #define KV_TESTS_BENCH_DEVICE_CLOCK_CUH
 
 #include "tests/bench/gpu/device_copy.cuh"
+#include "tests/support/backend/gpumeter.h"
 
 static const bool bench_times = true;
 
@@ -86,6 +87,26 @@ static double bench_seconds(bench *b, const lap *what) {
   b->dev->forget(timed);
   qsort(each, REPEATS, sizeof *each, ascending);
   return each[REPEATS / 2];
+}
+
+/* --- marks of a replay ---------------------------------------------------- */
+
+static cudaEvent_t replay_event[GPUMETER_MARKS];
+
+static void replay_mark(int i) {
+  cudaEvent_t *e = &replay_event[i];
+  if (!*e) cuda_fine(cudaEventCreate(e), "an event");
+  const char *why;
+  cudaStream_t stream = (cudaStream_t)bench_device(&why)->stream();
+  cuda_fine(cudaEventRecord(*e, stream), "an event");
+}
+
+static double replay_seconds(int i, int j) {
+  float ms = 0;
+  cuda_fine(cudaEventSynchronize(replay_event[j]), "waiting");
+  cuda_fine(cudaEventElapsedTime(&ms, replay_event[i], replay_event[j]),
+            "reading the clock");
+  return ms * 1e-3;
 }
 
 /* --- what it is --------------------------------------------------------- */

@@ -28,6 +28,7 @@ struct replays {
   kv_trace *trace;
   kv_specs specs;
   kv_budgets budgets;
+  const gpumeter_clock *clock; /* NULL: nothing is measured */
   turn turn[REPLAYS_PASSES];
 };
 
@@ -164,6 +165,21 @@ static kv_rc open_turn(const replays *r, turn *p, kv_err *e) {
   return rc;
 }
 
+void replays_measure(replays *r, const gpumeter_clock *clock) {
+  r->clock = clock;
+}
+
+/* The backend of a name, measured if it is a device's and that was wanted. */
+static const kv_backend *backend_of(const replays *r, const char *name,
+                                    kv_err *e) {
+  const char *why;
+  const kv_backend *b = kv_backend_find(name, e);
+  if (!b || b == &kv_backend_ref || !r->clock) return b;
+  const kv_device *device =
+      b == &kv_backend_emu ? kv_device_emu() : kv_device_cuda(&why);
+  return gpumeter_backend(b, device, device->near, r->clock, NULL);
+}
+
 static double deadline; /* of the one replay that runs */
 static bool late(void) { return omp_get_wtime() > deadline; }
 
@@ -174,7 +190,7 @@ bool replays_run(replays *r, int pass, const char *backend, int threads,
   bool stopped = false;
   kv_replay_how how = {
       .kernels = kv_kernels_best(), .threads = threads, .stop = late};
-  how.backend = kv_backend_find(backend, &e);
+  how.backend = backend_of(r, backend, &e);
   kv_rc rc = how.backend ? open_turn(r, p, &e) : e.rc;
   double start = omp_get_wtime();
   deadline = start + limit;
@@ -220,6 +236,12 @@ double replays_decode(const replays *r, int pass, int i) {
   double all = 0;
   for (int l = 0; l < LAYERS; l++) all += r->turn[pass].cell[i].seconds[l];
   return all;
+}
+
+gpumeter_count replays_phase(const replays *r, int pass, int i,
+                             gpumeter_phase phase) {
+  const gpumeter_count *c = gpumeter_of(&r->turn[pass].cell[i].plan);
+  return c ? c[phase] : (gpumeter_count){0};
 }
 
 int replays_processors(void) { return omp_get_num_procs(); }

@@ -41,6 +41,19 @@ static void replay_compared(const replays *r) {
  * need. */
 static double replay_patience(void) { return bench_times ? 120 : HUGE_VAL; }
 
+static const gpumeter_clock replay_clock = {replay_mark, replay_seconds};
+
+/* Each method has times of its prompt and its steps, on both sides. */
+static void replay_check_phases(const replays *r, int pass) {
+  for (int i = 0; i < replays_methods(r); i++)
+    for (int p = GPUMETER_PROMPT; p < GPUMETER_PHASES; p++) {
+      gpumeter_count c = replays_phase(r, pass, i, (gpumeter_phase)p);
+      if (c.device <= 0 || c.host <= 0)
+        bench_fail("%s: no time was measured in phase %s", replays_method(r, i),
+                   gpumeter_phases[p]);
+    }
+}
+
 static void replay_check(bench *b) {
   char why[REPLAYS_WHY];
   replay_took t;
@@ -48,6 +61,7 @@ static void replay_check(bench *b) {
   int tokens = bench_times ? 1024 : 176, decoded = bench_times ? 32 : 2;
   replays *r = replays_open(tokens, decoded, why);
   if (!r) bench_fail("%s", why);
+  replays_measure(r, &replay_clock);
   for (int i = 0; i < REPLAYS_PASSES; i++) {
     const char *name = i ? b->dev->name : "ref";
     if (!replays_run(r, i, name, replays_processors(), limit, &t, why))
@@ -57,6 +71,7 @@ static void replay_check(bench *b) {
                  limit);
   }
   replay_compared(r);
+  replay_check_phases(r, 1);
   replays_close(r);
 }
 
@@ -78,6 +93,7 @@ static replays *replay_opened(bench *b, const replay_case *c,
     table_owed(b, "the trace", why);
     return nullptr;
   }
+  if (b->phases) replays_measure(r, &replay_clock);
   replay_title(c, r, sizeof title, title);
   table_theme(title, peer);
   return r;
@@ -89,6 +105,30 @@ static void replay_late(bench *b, const char *what, const replay_case *c) {
   table_owed(b, what, why);
 }
 
+static void replay_phase_line(bench *b, int tokens, const char *method,
+                              const char *phase, const char *where,
+                              double seconds) {
+  char what[96];
+  snprintf(what, sizeof what, "%d tokens: %s: %s%s", tokens, method, phase,
+           where);
+  table_line(b, {what, "ms", 1e3 * seconds, 0, 0, 0});
+}
+
+static void replay_phases(bench *b, const replay_case *c, const replays *r) {
+  for (int i = 0; i < replays_methods(r); i++)
+    for (int p = 0; p < GPUMETER_PHASES; p++) {
+      const char *method = replays_method(r, i), *phase = gpumeter_phases[p];
+      gpumeter_count took = replays_phase(r, 0, i, (gpumeter_phase)p);
+      if (p == GPUMETER_OPEN) {
+        replay_phase_line(b, c->tokens, method, phase, "",
+                          took.host + took.device);
+        continue;
+      }
+      replay_phase_line(b, c->tokens, method, phase, ", device", took.device);
+      replay_phase_line(b, c->tokens, method, phase, ", host", took.host);
+    }
+}
+
 /* On the device alone; false: there is no number. */
 static bool replay_device(bench *b, const replay_case *c, replays *r,
                           double *seconds) {
@@ -96,6 +136,7 @@ static bool replay_device(bench *b, const replay_case *c, replays *r,
   if (!replay_runs(b, r, 0, b->dev->name, 1, c->limit, &t)) return false;
   *seconds = t.seconds;
   if (!t.finished) replay_late(b, b->dev->name, c);
+  if (t.finished && b->phases) replay_phases(b, c, r);
   return t.finished;
 }
 

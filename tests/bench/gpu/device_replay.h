@@ -6,12 +6,14 @@
  * without measures of fidelity: decisions, ledger and digests. The trace is an
  * unlinked file in TMPDIR (/tmp), so that it goes with the program.
  *
- *   open; run pass 0 and pass 1; same, decode; close
+ *   open; perhaps measure; run pass 0 and pass 1; same, decode, phase; close
  *
  * C, called from C++. A failure leaves one sentence in `why`.
  */
 #ifndef KV_TESTS_BENCH_DEVICE_REPLAY_H
 #define KV_TESTS_BENCH_DEVICE_REPLAY_H
+
+#include "tests/support/backend/gpumeter.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,6 +39,10 @@ typedef struct replay_took {
 replays *replays_open(int tokens, int decoded, char why[REPLAYS_WHY]);
 void replays_close(replays *r); /* accepts NULL */
 
+/* Passes on a device are measured by phase from here on, which takes a few
+ * microseconds a step; the clock is its. */
+void replays_measure(replays *r, const gpumeter_clock *clock);
+
 /* Replays pass 0 or 1, once each, on the backend of that name, and gives up
  * after `limit` seconds (asked every step). threads: of the reference. False:
  * it failed. */
@@ -51,6 +57,10 @@ int replays_methods(const replays *r);
 const char *replays_method(const replays *r, int i);
 /* Seconds of its decode steps in a pass. */
 double replays_decode(const replays *r, int pass, int i);
+
+/* Seconds of the i-th method in the last pass that was measured. */
+gpumeter_count replays_phase(const replays *r, int pass, int i,
+                             gpumeter_phase phase);
 
 /* How many processors there are; the name of the reference's kernel set. */
 int replays_processors(void);
