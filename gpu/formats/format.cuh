@@ -107,6 +107,7 @@ case KV_GPU_##name:                                                            \
 KV_DEVICE bool kv_gpu_decode_four(const kv_gpu_slab &s,
                                   const kv_gpu_block &block, int member, int x,
                                   float *to) {
+  kv_one_by_one();
   switch (s.format) {
 #define KV_FORMAT(name)                                                        \
 case KV_GPU_##name:                                                            \
