@@ -25,6 +25,21 @@ struct kv_gpu_format_block {
                            (const uint8_t *)block.codes);
   }
 
+  KV_DEVICE bool decode_four(const void *settings, int width,
+                             const kv_gpu_block &block, int, int x, float *to) {
+    const kv_blocked c = *(const kv_blocked *)settings;
+    const uint8_t *codes = (const uint8_t *)block.codes;
+    int g = x >> c.log, first = g << c.log, size = kv_block_size(&c);
+    int n = width - first < size ? width - first : size;
+    codes += g * kv_block_bytes(&c, size);
+    kv_range r = kv_block_range(&c, width, g, (const uint8_t *)block.metadata);
+    KV_ROLLED
+    for (int e = 0; e < 4; e++)
+      kv_gpu_push(to, kv_block_read(
+                          &c, &r, kv_block_code(&c, n, x + e - first, codes)));
+    return true;
+  }
+
   template <class Rows>
   KV_DEVICE bool encode(const void *settings, int, int width, const Rows &row,
                         const kv_gpu_block &block) {

@@ -46,6 +46,13 @@ struct kv_gpu_format_delta {
     return ((const float *)block.metadata)[x];
   }
 
+  KV_DEVICE bool decode_four(const void *, int, const kv_gpu_block &block, int,
+                             int x, float *to) {
+    KV_UNROLL
+    for (int e = 0; e < 4; e++) to[e] = ((const float *)block.metadata)[x + e];
+    return true;
+  }
+
   /* Always false: gpu/parts codes whole tokens, no row by itself. */
   template <class Rows>
   KV_DEVICE bool encode(const void *, int, int, const Rows &,

@@ -10,6 +10,11 @@
  *     // element x of a member of a block; one thread's
  *     KV_DEVICE float decode(const void *settings, int width,
  *                            const kv_gpu_block &block, int member, int x);
+ *     // elements x .. x + 3, all in the row, x a multiple of 4; one thread's.
+ *     // false: they are not decoded together
+ *     KV_DEVICE bool decode_four(const void *settings, int width,
+ *                                const kv_gpu_block &block, int member, int x,
+ *                                float *to);
  *     // codes rows 0..members-1, row(m, x) their elements, into a block that
  *     // none of them lies in; all threads, and a barrier at the end. false,
  *     // for all threads: a scale does not fit its type.
@@ -93,6 +98,25 @@ case KV_GPU_##name:                                                            \
 #undef KV_FORMAT
   default:
     return 0; /* other rows are read as they are (gpu/lane/entry.cuh) */
+  }
+}
+
+/* Elements x .. x + 3, all in the row; x is a multiple of 4. A word of codes
+ * and what they share are read once, so this costs little more than one
+ * element. False: the format cannot, and *to is not written. */
+KV_DEVICE bool kv_gpu_decode_four(const kv_gpu_slab &s,
+                                  const kv_gpu_block &block, int member, int x,
+                                  float *to) {
+  kv_one_by_one();
+  switch (s.format) {
+#define KV_FORMAT(name)                                                        \
+case KV_GPU_##name:                                                            \
+  return kv_gpu_format_##name::decode_four(s.settings, s.width, block, member, \
+                                           x, to);
+#include "gpu/formats/list.h"
+#undef KV_FORMAT
+  default:
+    return false; /* other rows are read as they are (gpu/lane/entry.cuh) */
   }
 }
 

@@ -29,6 +29,22 @@ KV_DEVICE float kv_minmax_code(uint32_t codes, uint32_t mask, int b) {
   return kv_sub(kv_float(word), kv_float(magic));
 }
 
+/* Appends x to four numbers, of which the first goes: in a loop that is not
+ * unrolled, an index would put them into local memory. By any one thread. */
+KV_DEVICE void kv_gpu_push(float *four, float x) {
+  four[0] = four[1];
+  four[1] = four[2];
+  four[2] = four[3];
+  four[3] = x;
+}
+
+/* The 4 bytes at `at`, the first one lowest. By any one thread. */
+KV_DEVICE uint32_t kv_gpu_word(const uint8_t *at) {
+  if ((uintptr_t)at % 4 == 0) return *(const uint32_t *)at;
+  return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 |
+         (uint32_t)at[3] << 24;
+}
+
 /* What range g of n of a row of the format token stores; from: its metadata. By
  * any one thread. */
 KV_DEVICE kv_range kv_range_stored(const kv_minmax &c, int n, int g,
@@ -111,6 +127,28 @@ template <bool CHANNEL> struct kv_gpu_minmax {
     uint32_t code = row[x] >> shift & ((1u << c.bits) - 1);
     return CHANNEL ? kv_fma((float)code, r.scale, r.other)
                    : kv_range_read(&c, &r, code);
+  }
+
+  /* Elements x .. x + 3. Their codes are in neighbouring bytes, of the same
+   * plane, unless planes do not end where a word does: false. */
+  KV_DEVICE bool decode_four(const void *settings, int width,
+                             const kv_gpu_block &block, int member, int x,
+                             float *to) {
+    const kv_minmax c = *(const kv_minmax *)settings;
+    int bytes = plane(c, width), n = ranges(c, width), at = x, shift = 0;
+    if (bytes % 4 || (!CHANNEL && c.group % 4)) return false;
+    for (; at >= bytes; at -= bytes) shift += c.bits;
+    if (CHANNEL) at += member * bytes;
+    uint32_t mask = (1u << c.bits) - 1;
+    uint32_t word = kv_gpu_word((const uint8_t *)block.codes + at) >> shift;
+    kv_range r = run_at(c, n, range_of(c, x), block.metadata);
+    KV_ROLLED
+    for (int e = 0; e < 4; e++, word >>= 8) {
+      if (CHANNEL) r = run_at(c, n, x + e, block.metadata);
+      kv_gpu_push(to, CHANNEL ? kv_fma((float)(word & mask), r.scale, r.other)
+                              : kv_range_read(&c, &r, word & mask));
+    }
+    return true;
   }
 
   /* What range g of n stores; block: its metadata. */

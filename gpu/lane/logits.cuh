@@ -57,17 +57,22 @@ KV_DEVICE kv_dtype kv_key_type(const kv_key_row &r) {
   return kv_key_computed(r) ? KV_F32 : (kv_dtype)r.row.type;
 }
 
-/* Computes four elements of a key from x on into *to, zeros past its end. */
+/* Computes four elements of a key from x on, a multiple of 4, into *to, zeros
+ * past its end. */
 KV_DEVICE void kv_key_compute(const kv_gpu_layer &l, const kv_key_row &r, int x,
                               kv_piece *to) {
-  KV_ROLLED
-  for (int e = 0; e < 4; e++) {
-    float k = 0;
-    if (x + e < l.shape.d)
-      k = r.turns.back ? kv_key_placed(l, r, x + e)
-                       : kv_gpu_element(r.row, x + e);
-    to->word[e] = kv_bits(k);
+  float k[4] = {};
+  bool as_stored = !r.turns.back && !r.row.turn && x + 4 <= l.shape.d;
+  if (!as_stored || !kv_gpu_decode_four(*r.row.slab, kv_gpu_row_block(r.row),
+                                        r.row.member, x, k)) {
+    KV_ROLLED
+    for (int e = 0; e < 4; e++)
+      kv_gpu_push(k, x + e >= l.shape.d ? 0
+                     : r.turns.back     ? kv_key_placed(l, r, x + e)
+                                        : kv_gpu_element(r.row, x + e));
   }
+  KV_UNROLL
+  for (int e = 0; e < 4; e++) to->word[e] = kv_bits(k[e]);
 }
 
 /* Fills, or starts to fill, a stage with its columns (gpu/lane/keys.cuh) of row

@@ -77,9 +77,15 @@ KV_DEVICE bool kv_value_mine(int heads, int h) {
  * thread's. */
 KV_DEVICE void kv_value_piece(const kv_gpu_layer &l, const kv_gpu_row &r, int x,
                               kv_piece *to) {
-  KV_ROLLED
-  for (int e = 0; e < 4; e++)
-    to->word[e] = x + e < l.shape.d_v ? kv_bits(kv_gpu_element(r, x + e)) : 0;
+  float v[4] = {};
+  if (x + 4 > l.shape.d_v ||
+      !kv_gpu_decode_four(*r.slab, kv_gpu_row_block(r), r.member, x, v)) {
+    KV_ROLLED
+    for (int e = 0; e < 4; e++)
+      kv_gpu_push(v, x + e < l.shape.d_v ? kv_gpu_element(r, x + e) : 0);
+  }
+  KV_UNROLL
+  for (int e = 0; e < 4; e++) to->word[e] = kv_bits(v[e]);
 }
 
 /* Starts the copies of stage t: rows t * x.rows and on of the chunk's n, if
