@@ -93,7 +93,8 @@ want 1 'a changed section'
 shows=("$tmp/diff" "$tmp/err")
 unknown=0
 for of in PLAN.md:rows BITS.md:bits; do
-  plan=analysis/evaluations/${of%:*} rows="analysis/evaluations/${of#*:}_*.csv.xz"
+  plan=analysis/evaluations/${of%:*}
+  rows="analysis/evaluations/${of#*:}_*.csv.xz"
   got=0
   held "$src" || got=$?
   case $got in

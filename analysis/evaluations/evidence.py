@@ -25,8 +25,8 @@ evidence.py bits ROWS.csv.xz...: the same for the tests of BITS.md, and all its
 formats alone.
 
 evidence.py beside ROWS.csv.xz...: methods beside kvpress's presses, a row for
-each method and size, over all questions. how: as it is, alike (with parameters
-that decide like the press; ALIKE) or kvpress.
+each method and size, over all questions. how: as it is, alike (a variant of it,
+which decides like the press) or kvpress.
 
     same      questions with the same answer as kvpress, to the character
     apart     the largest difference of loglik from kvpress's
@@ -313,14 +313,6 @@ def tests(
 # --- kvpress ------------------------------------------------------------------
 
 PRESS = "kvpress/"
-ALIKE = {
-    "snapkv": ":pooling=avg", "knorm": ":skip=0", "keydiff": ":block=0",
-    "tova": ":variant=prefill:protect_newest=yes", "expected": "",
-    "streamingllm": ":variant=prefill:positions=original",
-    "lagkv": ":cross=yes",
-    "chunkkv": ":pooling=avg:count=share",
-    "adakv": ":pooling=avg:safeguard=minimum",
-}  # fmt: skip
 
 
 def beside(rows: Rows) -> Iterator[list[Any]]:
@@ -335,11 +327,13 @@ def beside(rows: Rows) -> Iterator[list[Any]]:
         if not press.startswith(PRESS):
             continue
         method, theirs = press.removeprefix(PRESS), found[asked, press]
+        alike = [x for size, x in found if size == asked
+                 and x.startswith(method + ":")]  # fmt: skip
         for how, name in (("as it is", method), ("kvpress", press),
-                          ("alike", method + ALIKE.get(method, "-"))):
+                          *(("alike", x) for x in alike)):
             own = {i: x for i, x in found.get((asked, name), {}).items()
                    if i in theirs}
-            if not own or how == "alike" and name == method:
+            if not own:
                 continue
             both = [(x, theirs[i], dense[i]) for i, x in own.items()]
             ll = [[float(x["loglik_token"]) for x in y[:2]] for y in both]

@@ -3,10 +3,10 @@
 #
 # run.sh MODEL FOLDER PART...: what the tables of this folder come from. MODEL
 # is a folder of models.py; databases go to FOLDER, and a command that was
-# stopped goes on when it is repeated. PART: plan, tuned, bits, layers, generate,
-# kvpress (in an environment that has it), trained (needs weights, kvreplay
-# train), tiny. Needs kvreplay and kvreport on the path, and PYTHON, which has
-# torch and transformers and finds the package kvreplay.
+# stopped goes on when it is repeated. PART: plan, tuned, bits, layers,
+# generate, kvpress (in an environment that has it), trained (needs weights,
+# kvreplay train), tiny. Needs kvreplay and kvreport on the path, and PYTHON,
+# which has torch and transformers and finds the package kvreplay.
 set -eu
 model=$1 folder=$2
 here=$(cd "$(dirname "$0")" && pwd)
