@@ -160,7 +160,7 @@ def weights(methods: List[str]) -> np.ndarray:
 def sums(g: Group, draw: np.ndarray, pair: np.ndarray) -> np.ndarray:
     """[measures][4]: agreement, pairs that the measure orders, pairs that the
     answers order, pairs; draw: the weight of each context."""
-    mean = g.value @ draw / draw.sum()
+    mean = (g.value * draw).sum(-1) / draw.sum()  # any BLAS adds otherwise
     sign = np.sign(mean[:, :, None] - mean[:, None, :])
     has = ~np.isnan(sign)
     sign = np.where(has, sign, 0)
