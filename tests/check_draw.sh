@@ -107,7 +107,7 @@ cp "$src/ref/ground/arith.h" ref/ground
 chmod u+w tests/golden.tsv && cp tests/golden.tsv record
 cat >build/sim/kvreplay <<'END'
 #!/usr/bin/env bash
-[[ "$1" != run || "$*" == *formats=* ]] || awk -F '\t' -v traces="$*" 'NF == 7 &&
+[[ $1 != run || $* = *formats=* ]] || awk -F '\t' -v traces="$*" 'NF == 7 &&
   index(traces, "/" $1 ".safetensors") {
     printf "{\"trace\": \"%s\", \"spec\": \"%s\", ", $1, $2
     printf "\"budget\": %s, \"revision\": %s, ", $3, $4
