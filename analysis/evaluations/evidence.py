@@ -154,10 +154,6 @@ def size(x: dict[str, str], of: str) -> float:
     return float(x["open.bytes.read"]) + float(x["open.bytes.scanned"])
 
 
-def held(x: dict[str, str]) -> float:
-    return size(x, "mean")
-
-
 def means(rows: Rows) -> Iterator[list[Any]]:
     yield """model task place method asked n right low high held read off loglik
         kl""".split()
@@ -335,14 +331,15 @@ def beside(rows: Rows) -> Iterator[list[Any]]:
                    if i in theirs}
             if not own:
                 continue
-            both = [(x, theirs[i], dense[i]) for i, x in own.items()]
-            ll = [[float(x["loglik_token"]) for x in y[:2]] for y in both]
+            same = sum(x["said"] == theirs[i]["said"] for i, x in own.items())
+            ll = [[float(y["loglik_token"]) for y in (x, theirs[i])]
+                  for i, x in own.items()]  # fmt: skip
+            held = mean(size(x, "mean") / size(dense[i], "mean")
+                        for i, x in own.items())  # fmt: skip
             yield [
                 asked, method, how, len(own),
                 sum(int(x["exact"]) for x in own.values()),
-                f"{mean(x for x, _ in ll):.4f}",
-                f"{mean(held(x) / held(d) for x, _, d in both):.4f}",
-                sum(x["said"] == y["said"] for x, y, _ in both),
+                f"{mean(x for x, _ in ll):.4f}", f"{held:.4f}", same,
                 f"{max(abs(x - y) for x, y in ll):.6f}",
             ]  # fmt: skip
 

@@ -60,8 +60,8 @@ typedef struct kv_emu_count {
   uint64_t launches;
   uint64_t barriers; /* that a block passes, one after another */
   uint64_t fmas;     /* calls of kv_fma by all threads of a block */
-  uint64_t elements; /* .. of kv_gpu_element: elements of rows in any storage,
-                        read one by one */
+  uint64_t elements; /* .. of kv_gpu_element, which reads an element of a row,
+                        and kv_gpu_decode_four, which decodes four */
 } kv_emu_count;
 kv_emu_count kv_emu_counted(void);
 

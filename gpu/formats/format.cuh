@@ -52,6 +52,15 @@ typedef struct kv_gpu_block {
   char *metadata, *codes;
 } kv_gpu_block;
 
+/* Appends x to four numbers, of which the first goes: in a loop that is not
+ * unrolled, an index would put them into local memory. By any one thread. */
+KV_DEVICE void kv_gpu_push(float *four, float x) {
+  four[0] = four[1];
+  four[1] = four[2];
+  four[2] = four[3];
+  four[3] = x;
+}
+
 #include "gpu/formats/all.h"
 
 /* Bytes of a block of `members` rows in the slab's format; if it is spread over

@@ -29,15 +29,6 @@ KV_DEVICE float kv_minmax_code(uint32_t codes, uint32_t mask, int b) {
   return kv_sub(kv_float(word), kv_float(magic));
 }
 
-/* Appends x to four numbers, of which the first goes: in a loop that is not
- * unrolled, an index would put them into local memory. By any one thread. */
-KV_DEVICE void kv_gpu_push(float *four, float x) {
-  four[0] = four[1];
-  four[1] = four[2];
-  four[2] = four[3];
-  four[3] = x;
-}
-
 /* The 4 bytes at `at`, the first one lowest. By any one thread. */
 KV_DEVICE uint32_t kv_gpu_word(const uint8_t *at) {
   if ((uintptr_t)at % 4 == 0) return *(const uint32_t *)at;

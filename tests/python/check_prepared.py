@@ -152,7 +152,7 @@ class Trace:
         return hadamard(x) if turned else x, s, before, turned
 
     def scale(self, side, layer, g, asked):
-        """From the lane's first block, or that of all lanes of the layer."""
+        """From the first block of the lane, or of all lanes of its layer."""
         top = dict(fp8_e4m3=448, nvfp4=2688).get(asked[side])
         if not top:
             return None
