@@ -40,21 +40,24 @@ struct kv_gpu_format_block {
     return true;
   }
 
-  template <class Rows>
-  KV_DEVICE bool encode(const void *settings, int, int width, const Rows &row,
-                        const kv_gpu_block &block) {
+  template <class Rows, class Block>
+  KV_DEVICE int encode(const void *settings, int groups, int, int width,
+                       const Rows &row, const Block &block) {
     const kv_blocked &c = *(const kv_blocked *)settings;
     int size = kv_block_size(&c), blocks = kv_block_count(&c, width);
-    bool wrong = false;
+    int fit = groups;
     float own[KV_BLOCK_MOST];
-    for (int g = kv_thread(); g < blocks; g += KV_BLOCK) {
-      int first = g << c.log;
+    for (int at = kv_thread(); at < groups * blocks; at += KV_BLOCK) {
+      int j = at / blocks, g = at - j * blocks, first = g << c.log;
       int n = width - first < size ? width - first : size;
-      for (int i = 0; i < n; i++) own[i] = row(0, first + i);
-      wrong |= !kv_block_encode(&c, width, g, n, own, (uint8_t *)block.metadata,
-                                (uint8_t *)block.codes);
+      kv_gpu_block to = block(j);
+      for (int i = 0; i < n; i++) own[i] = row(j, 0, first + i);
+      if (!kv_block_encode(&c, width, g, n, own, (uint8_t *)to.metadata,
+                           (uint8_t *)to.codes) &&
+          j < fit)
+        fit = j;
     }
-    return !kv_block_any(wrong);
+    return groups - (int)kv_block_max((uint32_t)(groups - fit));
   }
 };
 

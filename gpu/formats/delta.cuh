@@ -53,11 +53,11 @@ struct kv_gpu_format_delta {
     return true;
   }
 
-  /* Always false: gpu/parts codes whole tokens, no row by itself. */
-  template <class Rows>
-  KV_DEVICE bool encode(const void *, int, int, const Rows &,
-                        const kv_gpu_block &) {
-    return false;
+  /* Fails: gpu/parts codes whole tokens, no row by itself. */
+  template <class Rows, class Block>
+  KV_DEVICE int encode(const void *, int, int, int, const Rows &,
+                       const Block &) {
+    return 0;
   }
 
   /* Stores z [c.latent] at `to`, latent(c) bytes aligned for their type, and
@@ -90,8 +90,9 @@ struct kv_gpu_format_delta {
     for (int i = kv_thread(); i < c.latent; i += KV_BLOCK)
       wrong |= !kv_finite(z[i]);
     wrong = kv_block_any(wrong);
-    auto row = [&](int, int x) { return z[x]; };
-    bool fits = kv_gpu_format_token::encode(&m, 1, c.latent, row, block);
+    auto row = [&](int, int, int x) { return z[x]; };
+    auto only = [&](int) { return block; };
+    bool fits = kv_gpu_format_token::encode(&m, 1, 1, c.latent, row, only) == 1;
     __syncthreads();
     for (int i = kv_thread(); i < c.latent; i += KV_BLOCK)
       z[i] = kv_gpu_format_token::decode(&m, c.latent, block, 0, i);

@@ -15,13 +15,13 @@
  *     KV_DEVICE bool decode_four(const void *settings, int width,
  *                                const kv_gpu_block &block, int member, int x,
  *                                float *to);
- *     // codes rows 0..members-1, row(m, x) their elements, into a block that
- *     // none of them lies in; all threads, and a barrier at the end. false,
- *     // for all threads: a scale does not fit its type.
- *     template <class Rows>
- *     KV_DEVICE bool encode(const void *settings, int members,
- *                       int width, const Rows &row,
- *                       const kv_gpu_block &block);
+ *     // codes `groups` groups of `members` rows, row(j, m, x) element x of row
+ *     // m of group j, into block(j), which contains none of them; all threads,
+ *     // and a barrier at the end. For all threads, the first group of which a
+ *     // scale does not fit its type, or `groups`.
+ *     template <class Rows, class Block>
+ *     KV_DEVICE int encode(const void *settings, int groups, int members,
+ *                          int width, const Rows &row, const Block &block);
  *   };
  *
  * `settings` is the device's copy of the struct that the reference's format
@@ -140,20 +140,20 @@ KV_DEVICE kv_gpu_range kv_gpu_range_of(const kv_minmax &c, int n, int g,
   return {r.scale, kv_range_least(&c, &r)};
 }
 
-/* Codes `members` rows, row(m, x) being element x of row m, into a block of the
- * slab that contains none of them. By all threads of the block together; a
- * barrier at the end. False, for all: a scale does not fit its type. */
-template <class Rows>
-KV_DEVICE bool kv_gpu_encode(const kv_gpu_slab &s, int members, const Rows &row,
-                             const kv_gpu_block &block) {
+/* `encode` of the slab's format, whose blocks are block(j). By all threads of
+ * the block together; a barrier at the end. */
+template <class Rows, class Block>
+KV_DEVICE int kv_gpu_encode(const kv_gpu_slab &s, int groups, int members,
+                            const Rows &row, const Block &block) {
   switch (s.format) {
 #define KV_FORMAT(name)                                                        \
 case KV_GPU_##name:                                                            \
-  return kv_gpu_format_##name::encode(s.settings, members, s.width, row, block);
+  return kv_gpu_format_##name::encode(s.settings, groups, members, s.width,    \
+                                      row, block);
 #include "gpu/formats/list.h"
 #undef KV_FORMAT
   default:
-    return false; /* recode names formats, and merged rows are none */
+    return 0; /* recode names formats, and merged rows are none */
   }
 }
 

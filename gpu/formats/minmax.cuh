@@ -51,25 +51,29 @@ typedef struct kv_minmax_two {
   float a, b;
 } kv_minmax_two;
 
-/* Calls set(j, NULL), which writes scale j, for j < scales, and then set(j,
- * codes), which writes byte j of the codes, for j < bytes, each by one thread;
- * set returns false if what it writes does not fit its type. By all threads of
- * the block together with the same arguments; a barrier after each pass. False,
- * for all, if any did not fit. `set` is called at one place, so that its code,
- * which is long, exists once. */
-template <class Set>
-KV_DEVICE bool kv_gpu_in_passes(int scales, int bytes, uint8_t *codes,
-                                const Set &set) {
-  bool fits = true;
+/* Of each of `groups` blocks: calls set(g, j, NULL), which writes scale j of
+ * block g, for j < scales, and then set(g, j, codes), which writes byte j of
+ * its codes, for j < bytes, each by one thread; set returns false if what it
+ * writes does not fit its type. block(g): where it is. By all threads together
+ * with the same arguments; a barrier after each pass. For all, the first block
+ * of which something did not fit, or `groups`. `set` is called at one place, so
+ * that its code, which is long, exists once. */
+template <class Block, class Set>
+KV_DEVICE int kv_gpu_in_passes(int groups, int scales, int bytes,
+                               const Block &block, const Set &set) {
+  int fit = groups; /* blocks from the first one */
   KV_ROLLED
   for (int coding = 0; coding < 2; coding++) {
-    int n = coding ? bytes : scales;
-    bool wrong = false;
-    for (int j = kv_thread(); j < n; j += KV_BLOCK)
-      wrong |= !set(j, coding ? codes : nullptr);
-    fits &= !kv_block_any(wrong);
+    int n = coding ? bytes : scales, own = groups;
+    for (int at = kv_thread(); at < groups * n; at += KV_BLOCK) {
+      int g = at / n, j = at - g * n;
+      uint8_t *codes = coding ? (uint8_t *)block(g).codes : nullptr;
+      if (!set(g, j, codes) && g < own) own = g;
+    }
+    int wrong = (int)kv_block_max((uint32_t)(groups - own));
+    if (groups - wrong < fit) fit = groups - wrong;
   }
-  return fits;
+  return fit;
 }
 
 template <bool CHANNEL> struct kv_gpu_minmax {
@@ -232,18 +236,17 @@ template <bool CHANNEL> struct kv_gpu_minmax {
     return fits;
   }
 
-  /* Codes rows into a block; by all threads of the block together, with a
-   * barrier at the end. False, for all: a number does not fit its type. */
-  template <class Rows>
-  KV_DEVICE bool encode(const void *settings, int members, int width,
-                        const Rows &row, const kv_gpu_block &block) {
+  template <class Rows, class Block>
+  KV_DEVICE int encode(const void *settings, int groups, int members, int width,
+                       const Rows &row, const Block &block) {
     const kv_minmax &c = *(const kv_minmax *)settings;
     int rows = CHANNEL ? members : 1;
-    return kv_gpu_in_passes(ranges(c, width), rows * plane(c, width),
-                            (uint8_t *)block.codes, [&](int j, uint8_t *codes) {
-                              return set(c, members, width, j, row,
-                                         block.metadata, codes);
-                            });
+    return kv_gpu_in_passes(
+        groups, ranges(c, width), rows * plane(c, width), block,
+        [&](int g, int j, uint8_t *codes) {
+          auto own = [&](int m, int x) { return row(g, m, x); };
+          return set(c, members, width, j, own, block(g).metadata, codes);
+        });
   }
 };
 

@@ -245,6 +245,18 @@ KV_DEVICE float kv_gpu_value(const kv_gpu_layer &l, const kv_gpu_lane *lane,
   return kv_gpu_element(kv_gpu_value_row(l, lane, i), x);
 }
 
+/* Element x of entry i's key before RoPE, which pairs elements as `turned`
+ * says; 0: the key as it is. */
+KV_DEVICE float kv_gpu_key_back(const kv_gpu_layer &l, const kv_gpu_lane *lane,
+                                int turned, int i, int x) {
+  const float *turn = turned ? kv_gpu_turn_of(l, lane->id[i]) : nullptr;
+  kv_gpu_row key = kv_gpu_key_row(l, lane, i);
+  if (!turn) return kv_gpu_element(key, x);
+  kv_gpu_pair p = kv_gpu_pair_of(turned, l.shape.d, x);
+  return kv_gpu_back(p, turn, x, kv_gpu_element(key, p.first),
+                     kv_gpu_element(key, p.second));
+}
+
 /* The term added to logits of entry i because it stands for several tokens:
  * RN(needs.merge_bias * ln(weight)); 0 if its weight is 1 or there is no bias.
  */

@@ -12,19 +12,24 @@
 #include "ref/formats/hadamard.h"
 
 /* kv_hadamard of blocks of n elements. */
-KV_DEVICE void kv_gpu_hadamard(int width, int n, float *row) {
+template <class Row>
+KV_DEVICE void kv_gpu_hadamard(int rows, int width, int n, const Row &row) {
   float f = kv_hadamard_factor(n);
+  int half = width / 2;
   for (int h = 1; h < n; h *= 2) {
-    for (int j = kv_thread(); j < width / 2; j += KV_BLOCK) {
-      int i = 2 * (j & ~(h - 1)) + (j & (h - 1));
-      float a = row[i], b = row[i + h];
-      row[i] = kv_add(a, b);
-      row[i + h] = kv_sub(a, b);
+    for (int at = kv_thread(); at < rows * half; at += KV_BLOCK) {
+      int r = at / half, j = at - r * half;
+      float *x = row(r) + 2 * (j & ~(h - 1)) + (j & (h - 1));
+      float a = x[0], b = x[h];
+      x[0] = kv_add(a, b);
+      x[h] = kv_sub(a, b);
     }
     __syncthreads();
   }
-  for (int x = kv_thread(); x < width; x += KV_BLOCK)
-    row[x] = kv_mul(row[x], f);
+  for (int at = kv_thread(); at < rows * width; at += KV_BLOCK) {
+    float *x = row(at / width) + at % width;
+    *x = kv_mul(*x, f);
+  }
   __syncthreads();
 }
 
@@ -51,44 +56,32 @@ KV_DEVICE void kv_gpu_turn_pair(const kv_gpu_pair &p, const float *turn,
 }
 
 /* What comes before the matrix, and with undo after it. */
-KV_DEVICE void kv_gpu_prepare_pairs(const kv_gpu_slab &s, const float *turn,
-                                    bool undo, float *row) {
+template <class Row, class Turn>
+KV_DEVICE void kv_gpu_prepare_pairs(const kv_gpu_slab &s, int rows, bool undo,
+                                    const Row &row, const Turn &turn_of) {
   if (!s.pairs) return; /* values, and keys that are only multiplied */
-  for (int i = kv_thread(); i < s.width / 2; i += KV_BLOCK) {
+  int half = s.width / 2;
+  for (int at = kv_thread(); at < rows * half; at += KV_BLOCK) {
+    int r = at / half, i = at - r * half;
     int x = s.pairs == KV_GPU_INTERLEAVED ? 2 * i : i;
     kv_gpu_pair p = kv_gpu_pair_of(s.pairs, s.width, x);
-    if (turn && s.pre_rope && !undo) kv_gpu_turn_pair(p, turn, false, row);
-    if (s.shift) kv_gpu_shift_pair(s, turn, p, undo, row);
-    if (turn && s.pre_rope && undo) kv_gpu_turn_pair(p, turn, true, row);
+    const float *turn = turn_of(r);
+    if (turn && s.pre_rope && !undo) kv_gpu_turn_pair(p, turn, false, row(r));
+    if (s.shift) kv_gpu_shift_pair(s, turn, p, undo, row(r));
+    if (turn && s.pre_rope && undo) kv_gpu_turn_pair(p, turn, true, row(r));
   }
   __syncthreads();
 }
 
-/* Prepares a row for the slab, and undoes it. turn: of a key's position
- * (kv_gpu_turn_of), or NULL. */
-KV_DEVICE void kv_gpu_prepare(const kv_gpu_slab &s, const float *turn,
-                              float *row) {
+/* Prepares rows for the slab, or undoes it. row(r): row r; turn(r): of its
+ * position (kv_gpu_turn_of), or NULL; only called for keys. */
+template <class Row, class Turn>
+KV_DEVICE void kv_gpu_prepare(const kv_gpu_slab &s, int rows, bool undo,
+                              const Row &row, const Turn &turn) {
   __syncthreads();
-  kv_gpu_prepare_pairs(s, turn, false, row);
-  if (s.rotate > 1) kv_gpu_hadamard(s.width, s.rotate, row);
-}
-KV_DEVICE void kv_gpu_restore(const kv_gpu_slab &s, const float *turn,
-                              float *row) {
-  __syncthreads();
-  if (s.rotate > 1) kv_gpu_hadamard(s.width, s.rotate, row);
-  kv_gpu_prepare_pairs(s, turn, true, row);
-}
-
-/* Writes K or V of entry i, prepared for the slab, into row. */
-KV_DEVICE void kv_gpu_prepare_entry(const kv_gpu_layer &l,
-                                    const kv_gpu_lane *lane, int i, bool key,
-                                    const kv_gpu_slab &s, float *row) {
-  kv_gpu_row from =
-      key ? kv_gpu_key_row(l, lane, i) : kv_gpu_value_row(l, lane, i);
-  __syncthreads();
-  for (int x = kv_thread(); x < s.width; x += KV_BLOCK)
-    row[x] = kv_gpu_element(from, x);
-  kv_gpu_prepare(s, s.pairs ? kv_gpu_turn_of(l, lane->id[i]) : nullptr, row);
+  if (!undo) kv_gpu_prepare_pairs(s, rows, false, row, turn);
+  if (s.rotate > 1) kv_gpu_hadamard(rows, s.width, s.rotate, row);
+  if (undo) kv_gpu_prepare_pairs(s, rows, true, row, turn);
 }
 
 #endif

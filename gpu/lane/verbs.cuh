@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The verbs on a device, the only way in which a hook changes what its lane
- * stores: kv_gpu_keep, _keep_mask, _drop_one, _sweep, _merge, _recode, _move
- * and _retier, and kv_gpu_recode_tokens. Each does what the verb of that name
- * does in ref/lane/lane.h (_drop_one what kv_keep does), equal record for
+ * stores: kv_gpu_keep, _keep_mask, _drop_one, _sweep, _merge, _move and
+ * _retier; gpu/lane/recode.cuh has _recode. Each does what the verb of that
+ * name does in ref/lane/lane.h (_drop_one what kv_keep does), equal record for
  * record and bit for bit.
  *
  * All threads of the lane's block call a verb together with the same arguments;
@@ -15,16 +15,14 @@
  * without a page), and the hook continues.
  *
  * Cost: of keep and sweep below; of a move O(entries that shift / KV_BLOCK), of
- * a retier O(entries listed / KV_BLOCK), of a recode that times d + d_v. A
- * merge is O((d + d_v) / KV_BLOCK), because the dropped entry is only marked,
- * and swept when the hook returns.
+ * a retier O(entries listed / KV_BLOCK). A merge is O((d + d_v) / KV_BLOCK),
+ * because the dropped entry is only marked, and swept when the hook returns.
  */
 #ifndef KV_GPU_VERBS_CUH
 #define KV_GPU_VERBS_CUH
 
 #include "gpu/block/array.cuh"
 #include "gpu/lane/entry.cuh"
-#include "gpu/lane/prepare.cuh"
 
 /* --- entries go ----------------------------------------------------------- */
 
@@ -61,61 +59,71 @@ KV_DEVICE void kv_gpu_fail(kv_gpu_lane *lane, kv_gpu_fault why, uint32_t id) {
   lane->fault_at = (int)id;
 }
 
-/* The block: opens a record of a verb (KV_KEEP, KV_MERGE, ..): writes its head,
- * five words, and returns where its `count` other words are to be written. NULL
- * for all: the journal is full (KV_GPU_JOURNAL), and the verb must do nothing.
- */
+/* Entries that a verb is given: list[0..n), which stays the caller's, or
+ * without a list the n from `first` on. */
+typedef struct kv_gpu_entries {
+  int n, first;
+  const int32_t *list;
+  __device__ int operator[](int i) const { return list ? list[i] : first + i; }
+} kv_gpu_entries;
+
+/* Words of a record before its own (ref/lane/journal.h). */
+enum { KV_GPU_HEAD = 5 };
+
+/* The block: opens records of a verb (KV_KEEP, KV_MERGE, ..): writes their
+ * heads, and returns where the first one's `count` other words are to be
+ * written; the next one's are KV_GPU_HEAD + count words behind them. NULL for
+ * all: the journal is full (KV_GPU_JOURNAL), and the verb must do nothing. Ends
+ * without a barrier. */
 KV_DEVICE uint32_t *kv_gpu_record(const kv_gpu_layer &l, kv_gpu_lane *lane,
-                                  kv_record kind, int count) {
-  int n = lane->n_verbs;
-  bool fits = count <= lane->cap_verbs - 5 - n;
-  uint32_t *w = lane->verbs + n;
+                                  kv_record kind, int count, int records = 1) {
+  int n = lane->n_verbs, words = KV_GPU_HEAD + count;
+  bool fits = (int64_t)records * words <= lane->cap_verbs - n;
+  const uint32_t head[KV_GPU_HEAD] = {(uint32_t)kind, (uint32_t)l.layer,
+                                      (uint32_t)lane->step,
+                                      (uint32_t)lane->lane, (uint32_t)count};
   __syncthreads();
-  if (kv_thread() == 0 && fits) {
-    w[0] = (uint32_t)kind;
-    w[1] = (uint32_t)l.layer;
-    w[2] = (uint32_t)lane->step;
-    w[3] = (uint32_t)lane->lane;
-    w[4] = (uint32_t)count;
-    lane->n_verbs = n + 5 + count;
-  } else if (kv_thread() == 0) {
+  for (int j = kv_thread(); fits && j < records; j += KV_BLOCK)
+    for (int w = 0; w < KV_GPU_HEAD; w++)
+      lane->verbs[n + j * words + w] = head[w];
+  if (kv_thread() == 0 && fits)
+    lane->n_verbs = n + records * words;
+  else if (kv_thread() == 0)
     kv_gpu_fail(lane, KV_GPU_JOURNAL, 0);
-  }
-  __syncthreads();
-  return fits ? w + 5 : nullptr;
+  return fits ? lane->verbs + n + KV_GPU_HEAD : nullptr;
 }
 
-/* The block: appends K and V of entry[0..n), as attention reads them now, to
+/* The block: appends K and V of the entries, as attention reads them now, to
  * the lane's log, for the host to hash. If they do not fit, fails with
  * KV_GPU_JOURNAL. */
-KV_DEVICE void kv_gpu_note(const kv_gpu_layer &l, kv_gpu_lane *lane, int n,
-                           const int32_t *entry) {
+KV_DEVICE void kv_gpu_note(const kv_gpu_layer &l, kv_gpu_lane *lane,
+                           const kv_gpu_entries &e) {
   int d = l.shape.d, wide = d + l.shape.d_v, start = lane->n_log;
-  int rows = n < lane->cap_log - start ? n : lane->cap_log - start;
+  int rows = e.n < lane->cap_log - start ? e.n : lane->cap_log - start;
   for (int r = 0; r < rows; r++) {
     float *to = lane->log + (size_t)(start + r) * (size_t)wide;
-    kv_gpu_row k = kv_gpu_key_row(l, lane, entry[r]);
-    kv_gpu_row v = kv_gpu_value_row(l, lane, entry[r]);
+    kv_gpu_row k = kv_gpu_key_row(l, lane, e[r]);
+    kv_gpu_row v = kv_gpu_value_row(l, lane, e[r]);
     for (int x = kv_thread(); x < wide; x += KV_BLOCK)
       to[x] = x < d ? kv_gpu_element(k, x) : kv_gpu_element(v, x - d);
-    if (kv_thread() == 0) lane->log_id[start + r] = lane->id[entry[r]];
+    if (kv_thread() == 0) lane->log_id[start + r] = lane->id[e[r]];
   }
   __syncthreads();
   if (kv_thread() == 0) {
     lane->n_log = start + rows;
-    if (rows < n) kv_gpu_fail(lane, KV_GPU_JOURNAL, 0);
+    if (rows < e.n) kv_gpu_fail(lane, KV_GPU_JOURNAL, 0);
   }
   __syncthreads();
 }
 
 /* --- blocks of slabs, one thread ----------------------------------------- */
 
-/* Adds (sign 1) or subtracts (-1) the bytes of a block with this many members.
- */
-KV_DEVICE void kv_gpu_count_block(kv_gpu_slab *s, int members, int sign) {
+/* Adds the bytes of `blocks` blocks with this many members; -1: subtracts one
+ * block's. */
+KV_DEVICE void kv_gpu_count_blocks(kv_gpu_slab *s, int members, int blocks) {
   kv_gpu_coded_size size = kv_gpu_block_size(*s, members);
-  s->codes += sign * size.codes;
-  s->metadata += sign * size.metadata;
+  s->codes += blocks * size.codes;
+  s->metadata += blocks * size.metadata;
 }
 
 /* Records that block b was written, so that the report includes it. */
@@ -132,7 +140,7 @@ KV_DEVICE int32_t kv_gpu_take_block(kv_gpu_slab *s, int members) {
   kv_gpu_touch(s, b);
   s->members[b] = s->live[b] = (uint16_t)members;
   s->held += members;
-  kv_gpu_count_block(s, members, 1);
+  kv_gpu_count_blocks(s, members, 1);
   return b;
 }
 
@@ -148,7 +156,7 @@ KV_DEVICE void kv_gpu_leave(kv_gpu_raw *pool, kv_gpu_slab *slab,
   kv_gpu_slab *s = &slab[r->format];
   s->held--;
   if (--s->live[r->block] == 0) {
-    kv_gpu_count_block(s, s->members[r->block], -1);
+    kv_gpu_count_blocks(s, s->members[r->block], -1);
     s->free[s->n_free++] = r->block;
   }
   r->format = KV_RAW;
@@ -166,15 +174,15 @@ KV_DEVICE void kv_gpu_drop_entry(kv_gpu_lane *lane, int i) {
   kv_gpu_leave(&lane->v_raw, lane->v_slab, &lane->v[i]);
 }
 
-/* The block: frees the pool rows of one side of entry[0..n), which are all
+/* The block: frees the pool rows of one side of the entries, which are all
  * KV_RAW. */
 KV_DEVICE void kv_gpu_free_rows(kv_gpu_raw *pool, const kv_cell_ref *side,
-                                int n, const int32_t *entry) {
+                                const kv_gpu_entries &e) {
   int n_free = pool->n_free;
   __syncthreads();
-  for (int j = kv_thread(); j < n; j += KV_BLOCK)
-    pool->free[n_free + j] = side[entry[j]].block;
-  if (kv_thread() == 0) pool->n_free = n_free + n;
+  for (int j = kv_thread(); j < e.n; j += KV_BLOCK)
+    pool->free[n_free + j] = side[e[j]].block;
+  if (kv_thread() == 0) pool->n_free = n_free + e.n;
   __syncthreads();
 }
 
@@ -494,119 +502,7 @@ KV_DEVICE void kv_gpu_merge(kv_gpu_at &at, kv_gpu_lane *lane, int into,
     lane->dropped = 1;
   }
   __syncthreads();
-  kv_gpu_note(l, lane, 1, &into);
-}
-
-/* --- recode -------------------------------------------------------------- */
-
-/* Rows of one side of listed entries, as an encoder takes them: called as (m,
- * x) by a single thread, it returns element x of the row of entry entry[m]. */
-typedef struct kv_gpu_side {
-  const kv_gpu_layer *layer;
-  const kv_gpu_lane *lane;
-  const int32_t *entry;
-  bool key;     /* K, else V */
-  int pre_rope; /* a kv_gpu_turned: keys are rotated back, as their slab
-                   requires */
-  const float *prepared; /* [rows][width] rows that are prepared already, or
-                            NULL */
-  int width;             /* of these */
-  __device__ float operator()(int m, int x) const {
-    if (prepared) return prepared[m * width + x];
-    if (!key) return kv_gpu_value(*layer, lane, entry[m], x);
-    const float *turn =
-        pre_rope ? kv_gpu_turn_of(*layer, lane->id[entry[m]]) : nullptr;
-    return turn ? back(turn, entry[m], x)
-                : kv_gpu_key(*layer, lane, entry[m], x);
-  }
-  /* Element x of entry i's key, rotated back by turn. */
-  __device__ float back(const float *turn, int i, int x) const {
-    kv_gpu_pair p = kv_gpu_pair_of(pre_rope, layer->shape.d, x);
-    return kv_gpu_back(p, turn, x, kv_gpu_key(*layer, lane, i, p.first),
-                       kv_gpu_key(*layer, lane, i, p.second));
-  }
-} kv_gpu_side;
-
-/* Fails the lane (KV_GPU_NO_PAGE) if block b of a slab in pages, of entry i,
- * has no page, or V's number is not K's. One thread's. */
-KV_DEVICE void kv_gpu_check_number(kv_gpu_lane *lane, const kv_gpu_slab &s,
-                                   int32_t b, int i) {
-  const kv_gpu_in_pages &in = s.in;
-  if (!in.pages) return;
-  bool other = in.side == KV_SIDE_V && lane->k[i].block != b;
-  if (other || !kv_paged_has(*in.pages, in.lane, in.tier, b))
-    kv_gpu_fail(lane, KV_GPU_NO_PAGE, lane->id[i]);
-}
-
-/* kv_gpu_recode of one side, K or V, without its record. Contains the encoders
- * of all formats, once in a file. */
-static KV_APART __device__ void kv_gpu_recode_side(const kv_gpu_layer &l,
-                                                   kv_gpu_lane *lane, int n,
-                                                   const int32_t *entry,
-                                                   int format, bool key) {
-  KV_SHARED(int32_t, block, 1);
-  kv_gpu_slab *slab = key ? lane->k_slab : lane->v_slab, *s = &slab[format];
-  kv_gpu_raw *pool = key ? &lane->k_raw : &lane->v_raw;
-  kv_cell_ref *ref = key ? lane->k : lane->v;
-  bool old = false;
-  assert(s->cap > 0 && "needs.coding is for this side");
-  for (int i = kv_thread(); i < n; i += KV_BLOCK)
-    old |= ref[entry[i]].format != KV_RAW;
-  bool all_raw = !kv_block_any(old);
-  if (kv_thread() == 0) {
-    block[0] = kv_gpu_take_block(s, n);
-    kv_gpu_check_number(lane, *s, block[0], entry[0]);
-  }
-  __syncthreads();
-  int32_t b = block[0];
-  float *own = s->restored;
-  if (own) own += (int64_t)b * s->most * s->width;
-  for (int m = 0; own && m < n; m++)
-    kv_gpu_prepare_entry(l, lane, entry[m], key, *s, own + m * s->width);
-  kv_gpu_side rows = {&l, lane, entry, key, s->pre_rope, own, s->width};
-  bool fits = kv_gpu_encode(*s, n, rows, kv_gpu_block_at(*s, b));
-  for (int m = 0; own && m < n; m++) {
-    float *row = own + m * s->width;
-    for (int x = kv_thread(); x < s->width; x += KV_BLOCK)
-      row[x] = kv_gpu_decode(*s, kv_gpu_block_at(*s, b), m, x);
-    kv_gpu_restore(
-        *s, s->pairs ? kv_gpu_turn_of(l, lane->id[entry[m]]) : nullptr, row);
-  }
-  if (kv_thread() == 0) {
-    if (!fits) kv_gpu_fail(lane, KV_GPU_SCALE, lane->id[entry[0]]);
-    for (int i = 0; !all_raw && i < n; i++)
-      kv_gpu_leave(pool, slab, &ref[entry[i]]);
-  }
-  __syncthreads();
-  if (all_raw) kv_gpu_free_rows(pool, ref, n, entry);
-  for (int i = kv_thread(); i < n; i += KV_BLOCK)
-    ref[entry[i]] = kv_cell_ref{b, (uint16_t)i, (uint16_t)format};
-  __syncthreads();
-}
-
-/* kv_recode: entry[0..n) are coded together in k_format and v_format, as
- * kv_gpu_coded names them; KV_SAME: the side is unchanged. */
-KV_DEVICE void kv_gpu_recode(kv_gpu_at &at, kv_gpu_lane *lane, int n,
-                             const int32_t *entry, int k_format, int v_format) {
-  const kv_gpu_layer &l = *at.layer;
-  int before = lane->rewritten, fresh = 0;
-  uint32_t *w = n ? kv_gpu_record(l, lane, KV_RECODE, n + 2) : nullptr;
-  if (!w) return;
-  for (int i = kv_thread(); i < n; i += KV_BLOCK) {
-    w[2 + i] = lane->id[entry[i]];
-    fresh += !kv_gpu_is_rewritten(lane, entry[i]);
-  }
-  fresh = kv_block_sum(fresh);
-  if (kv_thread() == 0) {
-    w[0] = (uint32_t)k_format;
-    w[1] = (uint32_t)v_format;
-    lane->rewritten = before + fresh;
-  }
-  if (k_format != KV_SAME)
-    kv_gpu_recode_side(l, lane, n, entry, k_format, true);
-  if (v_format != KV_SAME)
-    kv_gpu_recode_side(l, lane, n, entry, v_format, false);
-  kv_gpu_note(l, lane, n, entry);
+  kv_gpu_note(l, lane, kv_gpu_entries{1, into, nullptr});
 }
 
 /* --- order and class ----------------------------------------------------- */
@@ -648,76 +544,6 @@ KV_DEVICE void kv_gpu_retier(kv_gpu_at &at, kv_gpu_lane *lane, int n,
     if (lane->tier) lane->tier[entry[i]] = (uint8_t)to;
   }
   __syncthreads();
-}
-
-/* --- many tokens at once -------------------------------------------------- */
-
-/* kv_recode_token of ref/lane/lane.h on a device, of many tokens at once, for
- * formats whose blocks are spread over all lanes of the layer (format delta):
- * kernels first write the blocks' contents into the slabs, and then
- * kv_gpu_recode_tokens assigns them to the lane's entries. */
-
-/* A block of such a slab, by any thread: first the fp32 row [width] that the
- * token stands for in this lane; then, of K, the ids of the tokens that it
- * names; then this slab's part of the stored bytes (kv_gpu_token_part, by how
- * many ids a block has). */
-KV_DEVICE char *kv_gpu_token_block(const kv_gpu_slab &s, int32_t block) {
-  return s.data + (size_t)block * s.size;
-}
-KV_DEVICE int32_t *kv_gpu_token_named(const kv_gpu_slab &s, int32_t block) {
-  return (int32_t *)(kv_gpu_token_block(s, block) + (size_t)s.width * 4);
-}
-KV_DEVICE char *kv_gpu_token_part(const kv_gpu_slab &s, int32_t block,
-                                  int named) {
-  return (char *)(kv_gpu_token_named(s, block) + (s.part % 2 ? 0 : named));
-}
-
-/* Entries entry[0..n) become coded, one record each in this order: entry j,
- * both sides, in format[j] (as kv_gpu_coded names it) and block[j], which must
- * be the next that its slabs take. All threads of the lane's block, like a
- * verb; if the records do not fit in the journal, the lane fails
- * (KV_GPU_JOURNAL) and nothing is done. */
-KV_DEVICE void kv_gpu_recode_tokens(kv_gpu_at &at, kv_gpu_lane *lane, int n,
-                                    const int32_t *entry, const int32_t *format,
-                                    const int32_t *block) {
-  enum { WORDS = 8 }; /* of a record: five, both formats and an id */
-  const kv_gpu_layer &l = *at.layer;
-  int from = lane->n_verbs;
-  bool fits = WORDS * n <= lane->cap_verbs - from;
-  __syncthreads();
-  if (!fits) {
-    if (kv_thread() == 0) kv_gpu_fail(lane, KV_GPU_JOURNAL, 0);
-    __syncthreads();
-    return;
-  }
-  for (int j = kv_thread(); j < n; j += KV_BLOCK) {
-    uint32_t f = (uint32_t)format[j];
-    const uint32_t word[WORDS] = {(uint32_t)KV_RECODE,
-                                  (uint32_t)l.layer,
-                                  (uint32_t)lane->step,
-                                  (uint32_t)lane->lane,
-                                  WORDS - 5,
-                                  f,
-                                  f,
-                                  lane->id[entry[j]]};
-    for (int w = 0; w < WORDS; w++) lane->verbs[from + WORDS * j + w] = word[w];
-  }
-  if (kv_thread() == 0) {
-    lane->n_verbs = from + WORDS * n;
-    for (int j = 0; j < n; j++) {
-      int i = entry[j], f = format[j];
-      lane->rewritten += !kv_gpu_is_rewritten(lane, i);
-      int32_t k = kv_gpu_take_block(&lane->k_slab[f], 1);
-      int32_t v = kv_gpu_take_block(&lane->v_slab[f], 1);
-      assert(k == block[j] && v == k && "blocks as they were numbered");
-      kv_gpu_leave(&lane->k_raw, lane->k_slab, &lane->k[i]);
-      kv_gpu_leave(&lane->v_raw, lane->v_slab, &lane->v[i]);
-      lane->k[i] = kv_cell_ref{k, 0, (uint16_t)f};
-      lane->v[i] = kv_cell_ref{v, 0, (uint16_t)f};
-    }
-  }
-  __syncthreads();
-  kv_gpu_note(l, lane, n, entry);
 }
 
 #endif

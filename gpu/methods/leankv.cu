@@ -24,7 +24,6 @@ typedef struct judged {
   int past, tokens;     /* entries before the window; tokens they are left of */
   float *score;         /* [past] */
   uint8_t *tier;        /* [past] that each is in */
-  int32_t *one;         /* room for an index */
   const float *weights; /* of the head; null: there are none */
   int most[TIERS];
 } judged;
@@ -41,7 +40,6 @@ static __device__ judged judge(kv_gpu_at &at, const kv_gpu_lane *lane,
               tokens,
               KV_GPU_TAKE(at, float, n),
               KV_GPU_TAKE(at, uint8_t, n),
-              KV_GPU_TAKE(at, int32_t, 1),
               nullptr,
               {0}};
   if (o->alphas.weights)
@@ -100,19 +98,21 @@ static __device__ void rank(kv_gpu_at &at, const judged &j, uint8_t *tier) {
 static __device__ void sort_out(kv_gpu_at &at, kv_gpu_lane *lane,
                                 const judged &j, const uint8_t *tier) {
   const params *o = (const params *)at.params;
-  int fresh = kv_gpu_tier_first_new(lane, &o->tiers), n = lane->n, entry = 0;
-  uint8_t *keep = KV_GPU_TAKE(at, uint8_t, n);
+  int fresh = kv_gpu_tier_first_new(lane, &o->tiers), n = lane->n;
+  uint8_t *keep = KV_GPU_TAKE(at, uint8_t, n), *to = keep;
+  int32_t *was = KV_GPU_TAKE(at, int32_t, n);
   for (int i = kv_thread(); i < n; i += KV_BLOCK) keep[i] = tier[i] != GONE;
   __syncthreads();
+  int kept = kv_gpu_indexes(0, n, keep, true, was), first = 0;
   kv_gpu_keep_mask(at, lane, keep);
-  for (int i = 0; i < n; i++) {
-    if (tier[i] == GONE) continue;
-    if (i >= fresh)
-      kv_gpu_tier_code(at, lane, &o->tiers, j.one, entry, tier[i]);
-    else if (i < j.past && tier[i] > j.tier[i])
-      kv_gpu_tier_demote(at, lane, &o->tiers, j.one, entry, j.tier[i], tier[i]);
-    entry++;
+  for (int i = kv_thread(); i < kept; i += KV_BLOCK) to[i] = tier[was[i]];
+  __syncthreads();
+  for (; first < kept && was[first] < fresh; first++) {
+    int i = was[first];
+    if (i < j.past && tier[i] > j.tier[i])
+      kv_gpu_tier_demote(at, lane, &o->tiers, first, j.tier[i], tier[i]);
   }
+  kv_gpu_tier_code(at, lane, &o->tiers, first, to);
 }
 
 static __device__ void compress_prompt(kv_gpu_at &at, kv_gpu_lane *lane,
@@ -168,8 +168,8 @@ static __device__ void compress_step(kv_gpu_at &at, kv_gpu_lane *lane,
     if (d.to[m] == GONE)
       gone = d.entry[m];
     else
-      kv_gpu_tier_demote(at, lane, &o->tiers, j.one, d.entry[m],
-                         j.tier[d.entry[m]], d.to[m]);
+      kv_gpu_tier_demote(at, lane, &o->tiers, d.entry[m], j.tier[d.entry[m]],
+                         d.to[m]);
   if (gone >= 0) kv_gpu_drop_one(at, lane, gone);
 }
 
@@ -220,12 +220,11 @@ static __device__ void compress_lanes(kv_gpu_at &at, kv_gpu_lane *lane,
 }
 
 static __device__ void code_new(kv_gpu_at &at, kv_gpu_lane *lane) {
-  const params *o = (const params *)at.params;
-  size_t used = at.used;
-  int32_t *one = KV_GPU_TAKE(at, int32_t, 1);
-  for (int i = kv_gpu_tier_first_new(lane, &o->tiers); i < lane->n; i++)
-    kv_gpu_tier_code(at, lane, &o->tiers, one, i, 0);
-  at.used = used;
+  const kv_tiers *t = &((const params *)at.params)->tiers;
+  int first = kv_gpu_tier_first_new(lane, t);
+  kv_gpu_entries fresh = {lane->n - first, first, nullptr};
+  kv_gpu_recode(at, lane, fresh, 1, kv_gpu_tier_coding(at, t, 0, KV_TIER_K),
+                kv_gpu_tier_coding(at, t, 0, KV_TIER_V));
 }
 
 static __device__ void compress_lane(kv_gpu_at &at, kv_gpu_lane *lane) {

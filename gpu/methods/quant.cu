@@ -6,7 +6,7 @@
  * Allowed local: kv_run_compress<compress_lane>, kv_run_layer<compress_layer>,
  *   what a hook or a format passes by reference, once an entry settled
  */
-#include "gpu/lane/verbs.cuh"
+#include "gpu/lane/recode.cuh"
 #include "gpu/parts/parts.cuh"
 #include "ref/methods/quant.h"
 
@@ -29,34 +29,41 @@ static __device__ kv_quant_own *own_of(const kv_gpu_at &at,
 /* Sum x of the lane's keys before RoPE, in fixed point. */
 static __device__ int64_t sum_of(const kv_gpu_layer &l, const kv_gpu_lane *lane,
                                  int x) {
-  kv_gpu_pair p = kv_gpu_pair_of(kv_gpu_turned_of(l), l.shape.d, x);
   int64_t sum = 0;
-  for (int i = 0; i < lane->n; i++) {
-    kv_gpu_row key = kv_gpu_key_row(l, lane, i);
-    const float *turn = kv_gpu_turn_of(l, lane->id[i]);
-    float y = turn ? kv_gpu_back(p, turn, x, kv_gpu_element(key, p.first),
-                                 kv_gpu_element(key, p.second))
-                   : kv_gpu_element(key, x);
-    sum += kv_quant_fix(y);
-  }
+  for (int i = 0; i < lane->n; i++)
+    sum += kv_quant_fix(kv_gpu_key_back(l, lane, kv_gpu_turned_of(l), i, x));
   return sum;
+}
+
+/* Rows that are prepared at once, to find the largest of them. */
+static __device__ int room_of(int width) {
+  int rows = 8192 / width;
+  return rows ? rows : 1;
 }
 
 /* Bits of the largest magnitude of a side's prepared rows. */
 static __device__ uint32_t largest(kv_gpu_at &at, kv_gpu_lane *lane, int side) {
   const kv_gpu_layer &l = *at.layer;
   bool key = side == KEYS;
-  int width = key ? l.shape.d : l.shape.d_v;
-  int format = coding_of(at, side);
-  const kv_gpu_slab *slab = &(key ? lane->k_slab : lane->v_slab)[format];
-  float *row = KV_GPU_TAKE(at, float, width);
+  int width = key ? l.shape.d : l.shape.d_v, most_rows = room_of(width);
+  const kv_gpu_slab *slab =
+      &(key ? lane->k_slab : lane->v_slab)[coding_of(at, side)];
+  float *room = KV_GPU_TAKE(at, float, most_rows *width);
   uint32_t most = 0;
-  for (int i = 0; i < lane->n; i++) {
-    kv_gpu_prepare_entry(l, lane, i, key, *slab, row);
-    for (int x = kv_thread(); x < width; x += KV_BLOCK) {
-      uint32_t a = kv_bits(row[x]) & 0x7fffffffu;
+  for (int first = 0; first < lane->n; first += most_rows) {
+    int rows = lane->n - first < most_rows ? lane->n - first : most_rows;
+    for (int e = kv_thread(); e < rows * width; e += KV_BLOCK) {
+      int i = first + e / width, x = e % width;
+      room[e] = key ? kv_gpu_key(l, lane, i, x) : kv_gpu_value(l, lane, i, x);
+    }
+    kv_gpu_prepare(
+        *slab, rows, false, [&](int r) { return room + r * width; },
+        [&](int r) { return kv_gpu_turn_of(l, lane->id[first + r]); });
+    for (int e = kv_thread(); e < rows * width; e += KV_BLOCK) {
+      uint32_t a = kv_bits(room[e]) & 0x7fffffffu;
       if (a > most) most = a;
     }
+    __syncthreads();
   }
   return kv_block_max(most);
 }
@@ -112,16 +119,12 @@ static __device__ void share_scale(const kv_gpu_at &at, kv_gpu_lane *lane,
 
 static __device__ void code(kv_gpu_at &at, kv_gpu_lane *lane) {
   const params *o = (const params *)at.params;
-  int32_t *list = KV_GPU_TAKE(at, int32_t, 1);
   int k = coding_of(at, KEYS), v = coding_of(at, VALUES);
   int end = lane->n - o->residual;
   if (k == KV_SAME && v == KV_SAME) return;
-  const kv_cell_ref *side = k == KV_SAME ? lane->v : lane->k;
-  for (int i = kv_gpu_first_full(side, end); i < end; i++) {
-    if (kv_thread() == 0) list[0] = i; /* not &i: registers have no address */
-    __syncthreads();
-    kv_gpu_recode(at, lane, 1, list, k, v);
-  }
+  int first = kv_gpu_first_full(k == KV_SAME ? lane->v : lane->k, end);
+  kv_gpu_entries rows = {first < end ? end - first : 0, first, nullptr};
+  kv_gpu_recode(at, lane, rows, 1, k, v);
 }
 
 /* Does the lane wait for a scale from all lanes of its layer? */

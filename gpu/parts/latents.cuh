@@ -18,7 +18,7 @@
 
 #include "gpu/block/tile.cuh"
 #include "gpu/lane/method.cuh"
-#include "gpu/lane/verbs.cuh"
+#include "gpu/lane/recode.cuh"
 #include "gpu/parts/perceptron.cuh"
 
 extern "C" {
@@ -93,7 +93,8 @@ KV_DEVICE float kv_gpu_vector_raw(const kv_gpu_layer &l, int32_t i, int x) {
   kv_gpu_part p = kv_gpu_part_of(l.shape, x);
   const kv_gpu_lane *lane = &l.lane[p.lane];
   int turned = lane->k_slab[KV_CODED].pre_rope;
-  return kv_gpu_side{&l, lane, &i, p.key, turned, nullptr, 0}(0, p.x);
+  return p.key ? kv_gpu_key_back(l, lane, turned, i, p.x)
+               : kv_gpu_value(l, lane, i, p.x);
 }
 
 /* The same for a coded entry: what it was decoded to. */

@@ -3,12 +3,12 @@
  * Tiers of precision on one lane, as in ref/parts/tiers.h: tier 0 has the most
  * bits. Any thread may call the first three functions; all threads of the block
  * call the others together with the same arguments, like verbs. t: of the
- * method's params. one: one index in global memory, shared by all threads.
+ * method's params.
  */
 #ifndef KV_GPU_PARTS_TIERS_CUH
 #define KV_GPU_PARTS_TIERS_CUH
 
-#include "gpu/lane/verbs.cuh"
+#include "gpu/lane/recode.cuh"
 #include "gpu/parts/parts.cuh"
 
 extern "C" {
@@ -53,34 +53,54 @@ KV_DEVICE int kv_gpu_tier_first_new(const kv_gpu_lane *lane,
   return lane->n;
 }
 
-/* kv_gpu_recode of entry i alone, into k and v. */
-KV_DEVICE void kv_gpu_recode_one(kv_gpu_at &at, kv_gpu_lane *lane, int32_t *one,
-                                 int i, int k, int v) {
-  if (kv_thread() == 0) one[0] = i;
-  __syncthreads();
-  kv_gpu_recode(at, lane, 1, one, k, v);
-}
-
-/* Codes entry i, which was never coded, for a tier. */
+/* Codes the entries, which were never coded and ascend, for their tiers: entry
+ * i's is tier[i]. A tier that codes neither side leaves them. */
 KV_DEVICE void kv_gpu_tier_code(kv_gpu_at &at, kv_gpu_lane *lane,
-                                const kv_tiers *t, int32_t *one, int i,
-                                int tier) {
-  int k = kv_gpu_tier_coding(at, t, tier, KV_TIER_K);
-  int v = kv_gpu_tier_coding(at, t, tier, KV_TIER_V);
-  if (k != KV_SAME || v != KV_SAME) kv_gpu_recode_one(at, lane, one, i, k, v);
+                                const kv_tiers *t, int first,
+                                const uint8_t *tier) {
+  const kv_gpu_layer &l = *at.layer;
+  int n = lane->n, wrong = INT32_MAX;
+  int32_t *all = KV_GPU_TAKE(at, int32_t, n),
+          *some = KV_GPU_TAKE(at, int32_t, n);
+  uint8_t *in = KV_GPU_TAKE(at, uint8_t, n);
+  auto coding = [&](int of, int side) {
+    return kv_gpu_tier_coding(at, t, of, side);
+  };
+  for (int i = first + kv_thread(); i < n; i += KV_BLOCK)
+    in[i] = coding(tier[i], KV_TIER_K) != KV_SAME ||
+            coding(tier[i], KV_TIER_V) != KV_SAME;
+  __syncthreads();
+  kv_gpu_entries e = {kv_gpu_indexes(first, n, in, true, all), 0, all};
+  uint32_t *w = kv_gpu_recode_records(l, lane, e, 1);
+  if (!w) return;
+  for (int j = kv_thread(); j < e.n; j += KV_BLOCK)
+    for (int side = 0; side < KV_TIER_SIDES; side++)
+      w[j * (KV_GPU_HEAD + 3) + side] = (uint32_t)coding(tier[all[j]], side);
+  for (int of = 0; of < t->n; of++) {
+    for (int i = first + kv_thread(); i < n; i += KV_BLOCK)
+      in[i] = tier[i] == of;
+    __syncthreads();
+    kv_gpu_entries own = {kv_gpu_indexes(first, n, in, true, some), 0, some};
+    for (int side = 0; side < KV_TIER_SIDES; side++) {
+      int entry = kv_gpu_recode_side(l, lane, own, 1, coding(of, side),
+                                     side == KV_TIER_K);
+      if (entry < wrong) wrong = entry;
+    }
+  }
+  kv_gpu_recoded(l, lane, e, wrong);
 }
 
 /* Moves entry i from a tier to one below it, coded from its codes; a side that
  * both tiers code alike stays. */
 KV_DEVICE void kv_gpu_tier_demote(kv_gpu_at &at, kv_gpu_lane *lane,
-                                  const kv_tiers *t, int32_t *one, int i,
-                                  int from, int to) {
+                                  const kv_tiers *t, int i, int from, int to) {
   int as[KV_TIER_SIDES];
   for (int side = 0; side < KV_TIER_SIDES; side++) {
     bool stays = t->coding[to][side] == t->coding[from][side];
     as[side] = stays ? (int)KV_SAME : kv_gpu_tier_coding(at, t, to, side);
   }
-  kv_gpu_recode_one(at, lane, one, i, as[KV_TIER_K], as[KV_TIER_V]);
+  kv_gpu_recode(at, lane, kv_gpu_entries{1, i, nullptr}, 1, as[KV_TIER_K],
+                as[KV_TIER_V]);
 }
 
 #endif

@@ -142,12 +142,9 @@ __global__ void kv_run_keep(const __grid_constant__ kv_gpu_layer l) {
   int format = kv_gpu_coded(at, KV_CODED_KEPT);
   if (!o.kept) return;
   own.used = at.used;
-  int32_t *list = KV_GPU_TAKE(own, int32_t, 1);
   for (int i = from == o.sink ? 0 : from; i < end; i++) {
     if (!Rule::whole(at) && !kv_is_reference(&o, i, from)) continue;
-    if (kv_thread() == 0) list[0] = i; /* not &i: registers have no address */
-    __syncthreads();
-    kv_gpu_recode(own, lane, 1, list, format, format);
+    kv_gpu_recode(own, lane, kv_gpu_entries{1, i, nullptr}, 1, format, format);
   }
 }
 

@@ -4,7 +4,7 @@
  * function. Threads agree on the hash, so they agree on the verb.
  */
 #include "gpu/lane/method.cuh"
-#include "gpu/lane/verbs.cuh"
+#include "gpu/lane/recode.cuh"
 #include "ref/ground/formula.h"
 #include "tests/made/mad.h"
 
@@ -14,9 +14,10 @@ static __device__ void code_four(kv_gpu_at &at, kv_gpu_lane *lane, int from) {
     if (lane->k[i].format == KV_RAW && lane->v[i].format == KV_RAW)
       list[n++] = i;
   if (n < MAD_CODED) return;
-  kv_gpu_recode(at, lane, n, list, kv_gpu_coded(at, 0), KV_SAME);
-  for (int i = 1; i < n; i++)
-    kv_gpu_recode(at, lane, 1, &list[i], KV_SAME, kv_gpu_coded(at, 1));
+  kv_gpu_entries all = {n, 0, list}, later = {n - 1, 0, list + 1};
+  kv_gpu_recode(at, lane, all, n, kv_gpu_coded(at, 0), KV_SAME);
+  kv_gpu_recode(at, lane, later, 1, KV_SAME, kv_gpu_coded(at, 1));
+  kv_gpu_recode(at, lane, all, 1, KV_SAME, kv_gpu_coded(at, 1));
 }
 
 static __device__ void some_go(kv_gpu_at &at, kv_gpu_lane *lane, uint64_t x,

@@ -4,7 +4,7 @@
  * entries of its own; what it adds to the fold is summed over the block.
  */
 #include "gpu/lane/method.cuh"
-#include "gpu/lane/verbs.cuh"
+#include "gpu/lane/recode.cuh"
 #include "tests/made/whim.h"
 
 /* --- folding ------------------------------------------------------------ */
@@ -171,8 +171,8 @@ static __device__ void code_some(kv_gpu_at &at, kv_gpu_lane *l, int from,
   bool values = l->v_slab[format].cap > 0;
   bool keys = slab.cap > 0 && (from % 2 == 0 || !values);
   if (n == most)
-    kv_gpu_recode(at, l, n, list, keys ? format : (int)KV_SAME,
-                  values ? format : (int)KV_SAME);
+    kv_gpu_recode(at, l, kv_gpu_entries{n, 0, list}, n,
+                  keys ? format : (int)KV_SAME, values ? format : (int)KV_SAME);
 }
 
 static __device__ void some_go(kv_gpu_at &at, kv_gpu_lane *l, uint64_t x,

@@ -29,15 +29,18 @@ static __global__ void code_group(kv_gpu_layer l, int *wrong) {
   kv_gpu_lane *lane = &l.lane[blockIdx.y];
   uint32_t first = blockIdx.x * KIVI_GROUP;
   const kv_gpu_slab *k = &lane->k_slab[KEYS], *v = &lane->v_slab[VALUES];
-  auto key = [&](int m, int x) {
+  auto key = [&](int, int m, int x) {
     return kv_gpu_key(l, lane, (int)first + m, x);
   };
-  bool fits = kv_gpu_encode(*k, KIVI_GROUP, key,
-                            kv_gpu_block_at(*k, (int32_t)blockIdx.x));
-  for (uint32_t t = first; t < first + KIVI_GROUP; t++) {
-    auto value = [&](int, int x) { return kv_gpu_value(l, lane, (int)t, x); };
-    fits = kv_gpu_encode(*v, 1, value, kv_gpu_block_at(*v, t)) && fits;
-  }
+  auto value = [&](int j, int, int x) {
+    return kv_gpu_value(l, lane, (int)first + j, x);
+  };
+  bool fits = kv_gpu_encode(*k, 1, KIVI_GROUP, key, [&](int) {
+                return kv_gpu_block_at(*k, (int32_t)blockIdx.x);
+              }) == 1;
+  fits &= kv_gpu_encode(*v, KIVI_GROUP, 1, value, [&](int j) {
+            return kv_gpu_block_at(*v, (int32_t)first + j);
+          }) == KIVI_GROUP;
   for (uint32_t m = (uint32_t)kv_thread(); m < KIVI_GROUP; m += KV_BLOCK) {
     lane->k[first + m] = {(int32_t)blockIdx.x, (uint16_t)m, KEYS};
     lane->v[first + m] = {(int32_t)(first + m), 0, VALUES};
