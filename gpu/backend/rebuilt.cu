@@ -57,8 +57,8 @@ static __device__ void make_rows(const kv_gpu_layer &l, const kv_gpu_rebuilt &r,
     kv_rebuilt_tile(
         l, r, side, first, n, x.a, x.b, [&](int j) { return place[j]; },
         r.by.hidden ? r.deep + at : nullptr,
-        [&](int j, int column) {
-          return kv_rebuilt_mean(l, r, side, ~place[j], column);
+        [&](int j, int column, float *mean) {
+          kv_rebuilt_mean(l, r, side, ~place[j], column, mean);
         },
         [&](int j, int column) -> float & {
           return x.row[j * STRIDE + column];

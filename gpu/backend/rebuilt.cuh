@@ -77,11 +77,11 @@ static __device__ void kv_rebuilt_latents(const kv_gpu_rebuilt &r, int n,
  * of n <= KV_SIDE tokens whose place(j) is below 0, as they are before a key's
  * rotation: column `column` of token j to at(j, column), which no other thread
  * writes. rows [n][r.by.deep]: the last layer's input for each; NULL: the
- * latent vector. mean(j, column): of the references that token j names. a, b:
- * stages in shared memory, [KV_TILE_ROOM]. Has barriers, but none at its end.
- * Products leave their registers before means are added, in a loop that is not
- * unrolled, as the code of a mean is long: unrolled, nvcc would compile it 32
- * times. */
+ * latent vector. mean(j, column, four): of the references that token j names,
+ * KV_ACROSS columns from `column` on. a, b: stages in shared memory,
+ * [KV_TILE_ROOM]. Has barriers, but none at its end. Products leave their
+ * registers before means are added, in a loop that is not unrolled, as the code
+ * of a mean is long: unrolled, nvcc would compile it 8 times. */
 template <class Place, class Mean, class At>
 static __device__ void
 kv_rebuilt_tile(const kv_gpu_layer &l, const kv_gpu_rebuilt &r,
@@ -119,13 +119,17 @@ kv_rebuilt_tile(const kv_gpu_layer &l, const kv_gpu_rebuilt &r,
       if (column + v < width) at(j, first + column + v) = acc[u][v];
   }
   KV_ROLLED
-  for (int i = 0; i < KV_DOWN_ROWS * KV_ACROSS; i++) {
-    int j = kv_tile_row() + i / KV_ACROSS;
-    int column = kv_tile_column() + i % KV_ACROSS;
+  for (int u = 0; u < KV_DOWN_ROWS; u++) {
+    int j = kv_tile_row() + u, column = kv_tile_column();
+    float four[KV_ACROSS] = {};
     if (!mine(j, column)) continue;
-    float &y = at(j, first + column);
-    float m = r.how.nearest ? mean(j, first + column) : 0;
-    y = kv_rebuilt_of(r, y, base + column, m);
+    if (r.how.nearest) mean(j, first + column, four);
+    KV_UNROLL
+    for (int v = 0; v < KV_ACROSS; v++) {
+      if (column + v >= width) continue;
+      float &y = at(j, first + column + v);
+      y = kv_rebuilt_of(r, y, base + column + v, four[v]);
+    }
   }
 }
 

@@ -120,12 +120,17 @@ static __global__ void gather(const __grid_constant__ kv_gpu_layer l,
     kv_rebuilt_side side = {s / 2, s % 2 == 0};
     int width = kv_rebuilt_width(l.shape, side.key);
     float *mean = r.mean + (size_t)j * w + kv_rebuilt_first(l, side);
-    for (int x = kv_thread(); x < width; x += KV_BLOCK)
-      if (p >= 0)
-        made_row(l, r, side, j)[x] =
-            kv_gpu_element(kv_rebuilt_row(l, r, side, p), x);
-      else if (r.how.nearest)
-        mean[x] = kv_rebuilt_mean(l, r, side, ~p, x);
+    for (int x = kv_thread(); p >= 0 && x < width; x += KV_BLOCK)
+      made_row(l, r, side, j)[x] =
+          kv_gpu_element(kv_rebuilt_row(l, r, side, p), x);
+    for (int x = 4 * kv_thread(); p < 0 && r.how.nearest && x < width;
+         x += 4 * KV_BLOCK) {
+      float four[4];
+      kv_rebuilt_mean(l, r, side, ~p, x, four);
+      KV_UNROLL
+      for (int e = 0; e < 4; e++)
+        if (x + e < width) mean[x + e] = four[e];
+    }
   }
 }
 
@@ -144,9 +149,13 @@ static __global__ void KV_BLOCKS(6)
   kv_rebuilt_tile(
       l, r, side, first, n, a, b, [&](int j) { return place_of(r, base + j); },
       rows,
-      [&](int j, int x) {
-        return r.mean[(size_t)(base + j) * w +
-                      (size_t)(kv_rebuilt_first(l, side) + x)];
+      [&](int j, int x, float *mean) {
+        const float *own =
+            r.mean + (size_t)(base + j) * w + kv_rebuilt_first(l, side);
+        int width = kv_rebuilt_width(l.shape, side.key);
+        KV_UNROLL
+        for (int e = 0; e < 4; e++)
+          if (x + e < width) mean[e] = own[x + e];
       },
       [&](int j, int x) -> float & {
         return made_row(l, r, side, base + j)[x];

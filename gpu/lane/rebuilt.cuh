@@ -9,6 +9,7 @@
 #ifndef KV_GPU_LANE_REBUILT_CUH
 #define KV_GPU_LANE_REBUILT_CUH
 
+#include "gpu/block/async.h"
 #include "gpu/lane/entry.cuh"
 #include "gpu/shared/rebuilt.h"
 
@@ -50,27 +51,86 @@ KV_DEVICE kv_gpu_row kv_rebuilt_row(const kv_gpu_layer &l,
   return kv_gpu_plain_row((a.key ? r.k : r.v) + at * each, l.shape.dtype);
 }
 
-/* Column x of token t, which is a plain row; a key's rotated back. */
-KV_DEVICE float kv_rebuilt_back(const kv_gpu_layer &l, const kv_gpu_rebuilt &r,
-                                kv_rebuilt_side a, int32_t t, int x) {
-  kv_gpu_row row = kv_rebuilt_row(l, r, a, r.place[t]);
-  const float *turn = a.key ? kv_gpu_turn_of(l, (uint32_t)t) : nullptr;
-  if (!turn) return kv_gpu_element(row, x);
-  kv_gpu_pair p = kv_gpu_pair_of(r.turned, l.shape.d, x);
-  return kv_gpu_back(p, turn, x, kv_gpu_element(row, p.first),
-                     kv_gpu_element(row, p.second));
+/* Columns x .. x + 3 of a plain row; x and the row's length are multiples of
+ * 4. */
+KV_DEVICE void kv_rebuilt_read(const kv_gpu_row &row, int x, float *to) {
+  struct alignas(8) two {
+    uint32_t word[2];
+  };
+  if (row.type == KV_F32) {
+    kv_quad q = *(const kv_quad *)((const float *)row.at + x);
+    KV_UNROLL
+    for (int e = 0; e < 4; e++) to[e] = q.x[e];
+    return;
+  }
+  two w = *(const two *)((const uint16_t *)row.at + x);
+  kv_gpu_widen_two((kv_dtype)row.type, w.word[0], to);
+  kv_gpu_widen_two((kv_dtype)row.type, w.word[1], to + 2);
 }
 
-/* Column x of the mean of the references that latent vector `number` names,
- * added up nearest first. */
-KV_DEVICE float kv_rebuilt_mean(const kv_gpu_layer &l, const kv_gpu_rebuilt &r,
-                                kv_rebuilt_side a, int number, int x) {
+/* Rotates columns x .. x + 3 of a key back by `turn`: kv_gpu_back of four. */
+KV_DEVICE void kv_rebuilt_unturn(const kv_gpu_rebuilt &r, const kv_gpu_row &row,
+                                 const float *turn, int d, int x, float *y) {
+  bool apart = r.turned != KV_GPU_INTERLEAVED, first = x < d / 2;
+  float other[4] = {y[1], -y[0], y[3], -y[2]}; /* what RoPE pairs them with */
+  const kv_quad *by = (const kv_quad *)(turn + x);
+  if (apart) {
+    kv_rebuilt_read(row, first ? x + d / 2 : x - d / 2, other);
+    by = (const kv_quad *)(turn + 2 * (x % (d / 2)));
+  }
+  kv_quad a = by[0], b = apart ? by[1] : a;
+  const float sine[4] = {a.x[0], apart ? a.x[2] : a.x[0],
+                         apart ? b.x[0] : a.x[2], apart ? b.x[2] : a.x[2]};
+  const float cosine[4] = {a.x[1], apart ? a.x[3] : a.x[1],
+                           apart ? b.x[1] : a.x[3], apart ? b.x[3] : a.x[3]};
+  KV_UNROLL
+  for (int e = 0; e < 4; e++)
+    y[e] = kv_fma(apart && !first ? -other[e] : other[e], sine[e],
+                  kv_mul(y[e], cosine[e]));
+}
+
+/* Columns x .. x + 3, as far as there are, of token t, which is a plain row; a
+ * key's rotated back. x is a multiple of 4. */
+KV_DEVICE void kv_rebuilt_back(const kv_gpu_layer &l, const kv_gpu_rebuilt &r,
+                               kv_rebuilt_side a, int32_t t, int x, float *to) {
+  kv_gpu_row row = kv_rebuilt_row(l, r, a, r.place[t]);
+  const float *turn = a.key ? kv_gpu_turn_of(l, (uint32_t)t) : nullptr;
+  int width = kv_rebuilt_width(l.shape, a.key);
+  if (width % 8 == 0) {
+    kv_rebuilt_read(row, x, to);
+    if (turn) kv_rebuilt_unturn(r, row, turn, width, x, to);
+    return;
+  }
+  KV_ROLLED
+  for (int e = 0; e < 4; e++) {
+    float y = 0;
+    if (x + e < width && turn) {
+      kv_gpu_pair p = kv_gpu_pair_of(r.turned, width, x + e);
+      y = kv_gpu_back(p, turn, x + e, kv_gpu_element(row, p.first),
+                      kv_gpu_element(row, p.second));
+    } else if (x + e < width) {
+      y = kv_gpu_element(row, x + e);
+    }
+    kv_gpu_push(to, y);
+  }
+}
+
+/* Columns x .. x + 3 of the mean of the references that latent vector `number`
+ * names, added up nearest first; otherwise as kv_rebuilt_back. */
+KV_DEVICE void kv_rebuilt_mean(const kv_gpu_layer &l, const kv_gpu_rebuilt &r,
+                               kv_rebuilt_side a, int number, int x,
+                               float *mean) {
   const int32_t *named = r.named + (size_t)number * (size_t)r.how.nearest;
-  float sum = 0;
+  float sum[4] = {};
   int n = 0;
-  for (; n < r.how.nearest && named[n] != KV_NO_TOKEN; n++)
-    sum = kv_add(sum, kv_rebuilt_back(l, r, a, named[n], x));
-  return kv_div(sum, (float)n);
+  for (; n < r.how.nearest && named[n] != KV_NO_TOKEN; n++) {
+    float y[4] = {};
+    kv_rebuilt_back(l, r, a, named[n], x, y);
+    KV_UNROLL
+    for (int e = 0; e < 4; e++) sum[e] = kv_add(sum[e], y[e]);
+  }
+  KV_UNROLL
+  for (int e = 0; e < 4; e++) mean[e] = kv_div(sum[e], (float)n);
 }
 
 /* Element i of latent vector `number`. */
