@@ -233,6 +233,7 @@ static void leave(kv_gpu_trace *p) {
   p->device->give(p->back);
   p->device->give(p->turns);
   p->device->give(p->position);
+  p->device->give(p->room);
   free(p);
   device->ended(alone(device));
 }
@@ -270,6 +271,13 @@ void kv_gpu_trace_close(kv_gpu_trace *p) {
   pthread_mutex_lock(&lock);
   leave(p);
   pthread_mutex_unlock(&lock);
+}
+
+void *kv_gpu_trace_room(kv_gpu_trace *p, size_t n, kv_err *e) {
+  pthread_mutex_lock(&lock);
+  if (!p->room) p->room = kv_gpu_room(p->device, n, e);
+  pthread_mutex_unlock(&lock);
+  return p->room;
 }
 
 /* --- logs of rewritten rows ----------------------------------------------- */

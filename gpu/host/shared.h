@@ -35,6 +35,7 @@ typedef struct kv_gpu_trace {
   int ahead;                   /* needs.ahead of `turns` */
   int32_t *position;           /* as in kv_gpu_layer; NULL also if tokens are at
                                   0, 1, .. */
+  void *room;                  /* kv_gpu_trace_room; NULL: not yet */
   struct kv_gpu_trace *next;
 } kv_gpu_trace;
 
@@ -73,6 +74,10 @@ bool kv_gpu_lacked(const kv_device *device);
 kv_rc kv_gpu_trace_open(const kv_device *device, const kv_plan *plan,
                         const kv_turns *turns, kv_gpu_trace **out, kv_err *e);
 void kv_gpu_trace_close(kv_gpu_trace *p); /* accepts NULL */
+/* n bytes on the device, the same for all stores of the trace, which ask for
+ * the same n. What a store writes there lasts until another store starts. NULL:
+ * e says why (KV_RESOURCE). */
+void *kv_gpu_trace_room(kv_gpu_trace *p, size_t n, kv_err *e);
 
 /* Opens the rows of a layer; uploads them unless another store uses them.
  * KV_RESOURCE: *out is NULL. */

@@ -150,8 +150,10 @@ static void take_layer(kv_store *s) {
   l->lane = room(s, (size_t)s->lanes * sizeof *l->lane);
   l->clock = room(s, sizeof *l->clock);
   l->q = room(s, rows * heads * (size_t)shape->d * sizeof *l->q);
-  l->s = room(s, rows * places * sizeof *l->s);
-  l->p = room(s, rows * places * sizeof *l->p);
+  if (!s->fault.rc)
+    l->s = kv_gpu_trace_room(s->trace, 2 * rows * places * sizeof *l->s,
+                             &s->fault);
+  if (l->s) l->p = l->s + rows * places;
   l->sum = room(s, places * sizeof *l->sum);
   l->mask = room(s, places);
   l->place = room(s, places * sizeof *l->place);

@@ -2,8 +2,9 @@
  *
  * What a cell takes of a device's memory, by formula. Walked step by step, a
  * cell has as many stores open as it has layers: all of them share one log of
- * rewritten rows, the largest thing that a method that rewrites needs, and of a
- * coding only the sides that it is for have blocks. Cells share no log, and
+ * rewritten rows, the largest thing that a method that rewrites needs, and room
+ * for logits and probabilities, the largest of long prompts. Of a coding only
+ * the sides that it is for have blocks. Cells share the room but no log, and
  * give the digests of the reference.
  */
 #include "ref/formats/minmax.h"
@@ -86,16 +87,21 @@ static int64_t log_of(int64_t rows) {
   return LANES * rows * (4 + 4 * (int64_t)(D + D));
 }
 
+/* Logits and probabilities of 16 rows; places of tokens come in sixteens. */
+static int64_t logits_of(void) {
+  return 2 * 16 * HEADS * ((TOKENS + 15) / 16 * 16) * 4;
+}
+
 /* A merge rewrites a row and drops one; a recode is reckoned with twice. */
-TEST(one_log) {
+TEST(shared) {
   static const struct {
     const char *spec;
     int64_t rows;
   } all[] = {{"zsmerge", TOKENS + 64}, {KIVI, 2 * TOKENS + 64}, {"h2o", 0}};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-    int64_t log = log_of(all[i].rows);
-    int64_t one = taken(1, all[i].spec, true) - log;
-    equals(all[i].spec, taken(MANY, all[i].spec, true), MANY * one + log);
+    int64_t once = log_of(all[i].rows) + logits_of();
+    int64_t one = taken(1, all[i].spec, true) - once;
+    equals(all[i].spec, taken(MANY, all[i].spec, true), MANY * one + once);
   }
 }
 
