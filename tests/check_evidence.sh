@@ -10,10 +10,14 @@
 own=$src/analysis/evaluations
 cd "$tmp" || exit 99
 ran 0 python3 -B "$src/tests/python/check_evidence.py" "$own"
-for x in means tests; do
-  ran 0 python3 "$own/evidence.py" $x "$own"/rows_*.csv.xz
-  cmp "$tmp/out" "$own/$x.csv" || fail "$x.csv is not what its rows give"
-done
+# table NAME COMMAND ROWS: is NAME what evidence.py COMMAND gives of the files?
+table() {
+  ran 0 python3 "$own/evidence.py" "$2" "$own"/$3.csv.xz
+  cmp "$tmp/out" "$own/$1.csv" || fail "$1.csv is not what its rows give"
+}
+table means means 'rows_*'
+table tests tests 'rows_*'
+table kvpress beside kvpress_rows
 ran 2 python3 "$own/evidence.py" median x
 printf 'model,task\nx,y\n' | xz >"$tmp/few.csv.xz"
 refused 3 'not rows of rows.py' python3 "$own/evidence.py" means few.csv.xz

@@ -2,15 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # evidence.sh FOLDER: computes the tables of this folder again from its rows,
-# without a model or network: FOLDER/means.csv, tests.csv, answers.csv,
-# ranks.csv and ranked.txt. PYTHON has numpy and finds the package kvreplay;
-# kvreport is on the path.
+# without a model or network: FOLDER/means.csv, tests.csv, kvpress.csv,
+# answers.csv, ranks.csv and ranked.txt. PYTHON has numpy and finds the package
+# kvreplay; kvreport is on the path.
 set -eu
 folder=$1
 cd "$(dirname "$0")"
 python=${PYTHON:-python3}
 "$python" evidence.py means rows_*.csv.xz >"$folder/means.csv"
 "$python" evidence.py tests rows_*.csv.xz >"$folder/tests.csv"
+"$python" evidence.py beside kvpress_rows.csv.xz >"$folder/kvpress.csv"
 "$python" rows.py read "$folder/all.db" rows_*.csv.xz
 kvreport table "$folder/all.db" --answers -f csv >"$folder/answers.csv"
 rank() { # rank NAME OPTION...: of all models, as rows that begin with NAME

@@ -127,7 +127,7 @@ rows() {
 
 # tuned: six methods with parameters from 20 contexts of seed 54, whose folder
 # is TUNING, at 25 % of the bytes. The rows of all that was tried are in
-# FOLDER/tuning.db. BEST: then, the six with the best log-likelihood.
+# FOLDER/tuning.db. BEST: then, the six with the best log-likelihood there.
 tuned() {
   local of tried=snapkv,snapkv:window=16,snapkv:window=64,snapkv:kernel=1
   tried+=,snapkv:kernel=15,snapkv:pooling=avg,snapkv:group=max,snapkv:sinks=4
@@ -146,6 +146,7 @@ tuned() {
       --name "$(basename "$model")" --db "$folder/tuning.db"
   done
   [ -n "${BEST:-}" ] || { echo 'run.sh: choose BEST from tuning.db' && return; }
+  before=$(rows)
   for of in needle.after key-value.after; do
     piece "$of" -m "$BEST" -b mean:25%
   done
@@ -290,7 +291,6 @@ for part; do
     press+=,pyramidkv,adakv
     alike=snapkv:pooling=avg,tova:variant=prefill:protect_newest=yes
     alike+=,streamingllm:variant=prefill:positions=original,knorm:skip=0
-    alike+=,lagkv:cross=yes
     alike+=,keydiff:block=0,chunkkv:pooling=avg:count=share
     alike+=,adakv:pooling=avg:safeguard=minimum
     for of in needle.after key-value.after needle.before; do

@@ -71,11 +71,12 @@ static __device__ uint32_t largest(kv_gpu_at &at, kv_gpu_lane *lane, int side) {
 static __device__ void arrive(kv_gpu_at &at, kv_gpu_lane *lane, int) {
   const params *o = (const params *)at.params;
   const kv_gpu_layer &l = *at.layer;
-  int coding[SIDES] = {index_of(at, KEYS), index_of(at, VALUES)};
-  bool shifts = coding[KEYS] != AS_IT_CAME && o->key_bias != KEEP;
+  bool shifts = index_of(at, KEYS) != AS_IT_CAME && o->key_bias != KEEP;
   bool scales = false;
-  for (int side = 0; side < SIDES; side++)
-    scales |= coding[side] != AS_IT_CAME && o->calibrated[coding[side]];
+  for (int side = 0; side < SIDES; side++) {
+    int i = index_of(at, side);
+    scales |= i != AS_IT_CAME && o->calibrated[i];
+  }
   kv_quant_own *own = own_of(at, lane);
   float *u = (float *)(own + 1);
   int d = l.shape.d;
@@ -90,7 +91,7 @@ static __device__ void arrive(kv_gpu_at &at, kv_gpu_lane *lane, int) {
       u[x] = l.k_bias[lane->kv_head * d + x];
   __syncthreads();
   for (int side = 0; side < SIDES; side++) {
-    int i = coding[side];
+    int i = index_of(at, side);
     if (i == AS_IT_CAME || !o->calibrated[i]) continue;
     uint32_t most = largest(at, lane, side);
     if (kv_thread() != 0) continue;
