@@ -42,11 +42,15 @@ void say(const char *sentence) {
   kv_emu_remember(sentence);
 }
 
-/* Reports a launch that cannot be run. */
-void refuse(const kv_emu_launch *l, const char *why) {
+/* Reports a launch that cannot be run by kv_emu_fault or, where nothing is
+ * wrong with the kernel, as a device that failed. */
+void refuse(const kv_emu_launch *l, const char *why, bool wrong) {
   char text[512];
   snprintf(text, sizeof text, "kernel %s: %s", l->kernel, why);
-  say(text);
+  if (wrong)
+    say(text);
+  else
+    kv_emu_remember(text);
 }
 
 /* --- stacks ------------------------------------------------------------- */
@@ -273,9 +277,10 @@ void kv_emu_run(const kv_emu_launch *launch) {
   const char *why = wrong(launch);
   context *c = own();
   if (c && c->launch) kv_emu_break(c, "launches kernel %s", launch->kernel);
-  if (!c) why = "no memory for the stacks of a block";
   if (why)
-    refuse(launch, why);
+    refuse(launch, why, true);
+  else if (!c)
+    refuse(launch, "no memory for the stacks of a block", false);
   else if (!kv_emu_keep(launch))
     run(c, launch);
 }

@@ -107,18 +107,25 @@ KV_DEVICE void kv_gpu_prepare_side(const kv_gpu_side &side, bool undo) {
   kv_gpu_prepare(s, side.entry.n, undo, row, turn);
 }
 
-/* The first of the entries whose group has a scale that does not fit its type,
- * INT32_MAX: none. Codes the groups, whose sides are all KV_RAW if they are
- * several. Contains the encoders of all formats, once in a file. */
-static KV_APART __device__ int kv_gpu_recode_groups(const kv_gpu_layer &l,
-                                                    kv_gpu_lane *lane,
-                                                    const kv_gpu_entries &e,
-                                                    int group, int format,
-                                                    bool key, bool raw) {
+/* Codes one side of the groups; KV_SAME: nothing. Returns the first of the
+ * entries whose group has a scale that does not fit its type, INT32_MAX: none.
+ * A side that is coded or merged leaves its block after the new one was taken,
+ * so groups with such sides come one by one. Contains the encoders of all
+ * formats, once in a file. */
+static KV_APART __device__ int
+kv_gpu_recode_side(const kv_gpu_layer &l, kv_gpu_lane *lane,
+                   const kv_gpu_entries &e, int group, int format, bool key) {
+  if (format == KV_SAME) return INT32_MAX;
   kv_gpu_slab *slab = key ? lane->k_slab : lane->v_slab, *s = &slab[format];
   kv_gpu_raw *pool = key ? &lane->k_raw : &lane->v_raw;
   kv_cell_ref *ref = key ? lane->k : lane->v;
   int groups = e.n / group;
+  bool old = false;
+  assert(s->cap > 0 && "needs.coding is for this side");
+  for (int i = kv_thread(); i < e.n; i += KV_BLOCK)
+    old |= ref[e[i]].format != KV_RAW;
+  bool raw = !kv_block_any(old);
+  assert((raw || groups <= 1) && "several groups were never rewritten");
   kv_gpu_side side = {&l, lane, e, group, key, s, kv_gpu_next_blocks(*s)};
   kv_gpu_take_blocks(s, side.block, groups, group);
   for (int j = 0; s->in.pages && kv_thread() == 0 && j < groups; j++)
@@ -140,29 +147,6 @@ static KV_APART __device__ int kv_gpu_recode_groups(const kv_gpu_layer &l,
                             (uint16_t)format};
   __syncthreads();
   return wrong < groups ? side(wrong, 0) : INT32_MAX;
-}
-
-/* The same for sides in any storage. One that is coded or merged leaves its
- * block before the next group takes one, so groups then come one by one. */
-KV_DEVICE int kv_gpu_recode_side(const kv_gpu_layer &l, kv_gpu_lane *lane,
-                                 const kv_gpu_entries &e, int group, int format,
-                                 bool key) {
-  const kv_cell_ref *ref = key ? lane->k : lane->v;
-  int wrong = INT32_MAX;
-  bool old = false;
-  if (format == KV_SAME) return wrong;
-  assert((key ? lane->k_slab : lane->v_slab)[format].cap > 0 &&
-         "needs.coding is for this side");
-  for (int i = kv_thread(); i < e.n; i += KV_BLOCK)
-    old |= ref[e[i]].format != KV_RAW;
-  bool raw = !kv_block_any(old);
-  int step = raw ? e.n : group;
-  for (int i = 0; i < e.n; i += step) {
-    kv_gpu_entries some = {step, e.first + i, e.list ? e.list + i : nullptr};
-    int at = kv_gpu_recode_groups(l, lane, some, group, format, key, raw);
-    if (at < wrong) wrong = at;
-  }
-  return wrong;
 }
 
 /* The block: records of entries that are coded in groups, without their
@@ -193,7 +177,8 @@ KV_DEVICE void kv_gpu_recoded(const kv_gpu_layer &l, kv_gpu_lane *lane,
 
 /* kv_recode of each `group` entries, which divides their number: they are coded
  * together in k_format and v_format, as kv_gpu_coded names them; KV_SAME: the
- * side is unchanged. Entries ascend if they are several groups. */
+ * side is unchanged. If they are several groups, entries ascend and a side that
+ * is coded was never rewritten. */
 KV_DEVICE void kv_gpu_recode(kv_gpu_at &at, kv_gpu_lane *lane,
                              const kv_gpu_entries &e, int group, int k_format,
                              int v_format) {

@@ -32,8 +32,6 @@ static void code_four(const kv_at *at, kv_lane *l, int from) {
   kv_recode(l, n, list, kv_coded(at, 0), KV_SAME);
   for (int i = 1; i < n; i++)
     kv_recode(l, 1, &list[i], KV_SAME, kv_coded(at, 1));
-  for (int i = 0; i < n; i++) /* all but the first one leave their block */
-    kv_recode(l, 1, &list[i], KV_SAME, kv_coded(at, 1));
 }
 
 static void mad_compress(const kv_at *at, kv_lane *l) {

@@ -17,7 +17,6 @@ static __device__ void code_four(kv_gpu_at &at, kv_gpu_lane *lane, int from) {
   kv_gpu_entries all = {n, 0, list}, later = {n - 1, 0, list + 1};
   kv_gpu_recode(at, lane, all, n, kv_gpu_coded(at, 0), KV_SAME);
   kv_gpu_recode(at, lane, later, 1, KV_SAME, kv_gpu_coded(at, 1));
-  kv_gpu_recode(at, lane, all, 1, KV_SAME, kv_gpu_coded(at, 1));
 }
 
 static __device__ void some_go(kv_gpu_at &at, kv_gpu_lane *lane, uint64_t x,
