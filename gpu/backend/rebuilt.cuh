@@ -88,6 +88,7 @@ kv_rebuilt_tile(const kv_gpu_layer &l, const kv_gpu_rebuilt &r,
                 kv_rebuilt_side side, int first, int n, float *a, float *b,
                 const Place &place, const float *rows, const Mean &mean,
                 const At &at) {
+  static_assert(KV_ACROSS == 4, "as many columns as kv_rebuilt_mean writes");
   float acc[KV_DOWN_ROWS][KV_ACROSS];
   int width = kv_rebuilt_width(l.shape, side.key) - first, deep = r.by.deep;
   int base = kv_rebuilt_first(l, side) + first;
